@@ -9,7 +9,7 @@ from ringbco.reports.names import shortened
 from ringbco.reports.series import COLOURS, DASHES, looks, tone_name
 
 _NAME: Final = 150
-"""The room for a result's name in a table, pixels."""
+"""The room for a name in a table, pixels."""
 
 
 class Swatch(NamedTuple):
@@ -23,7 +23,8 @@ class Cell(NamedTuple):
     """A cell of a table. beside: what stands behind the text, small. below: smaller lines below it.
 
     best: whether it is the best of its measure. words: whether it is text, not a figure. swatch: that of the
-    result whose name it is. whole: the name in full, where the text is shorter.
+    result whose name it is. name: whether it is one, which stays on its line. whole: it in full, where the
+    text is shorter.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Cell(NamedTuple):
     words: bool = False
     swatch: Swatch | None = None
     whole: str = ""
+    name: bool = False
 
 
 class Table(NamedTuple):
@@ -59,13 +61,16 @@ def swatch(place: int) -> Swatch:
 
 def named(labels: Collection[str]) -> dict[str, Cell]:
     """The cells with the results' names, one line each; a single result needs no colour."""
-    texts = shortened(list(labels), _NAME)
+    places = looks(labels)
     return {
-        label: Cell(
-            texts[label],
-            words=True,
-            swatch=swatch(place) if len(labels) > 1 else None,
-            whole="" if texts[label] == label else label,
-        )
-        for label, place in looks(labels).items()
+        label: cell._replace(swatch=swatch(places[label]) if len(labels) > 1 else None)
+        for label, cell in names(labels).items()
+    }
+
+
+def names(texts: Collection[str]) -> dict[str, Cell]:
+    """Cells with names, one line each."""
+    return {
+        text: Cell(short, words=True, name=True, whole="" if short == text else text)
+        for text, short in shortened(list(texts), _NAME).items()
     }

@@ -74,7 +74,7 @@ GLANCE: Final = "At a glance"
 """The chapter of a page's first screen."""
 
 DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
-_LONGEST: Final = 240  # of a legend's texts, pixels
+_LONGEST: Final = WIDTH - 70  # of a legend's texts, pixels
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
 _NEAR: Final = 0.6
@@ -235,7 +235,7 @@ def legend(texts: Sequence[str], most: int) -> alt.Legend:
     """A legend above the chart in as many columns as its width allows, at most `most`."""
     shown = shortened(texts, _LONGEST)
     # The symbol and the gaps beside the text are 30 wide.
-    each = min(LETTER * max(map(len, shown.values()), default=0), _LONGEST) + 30
+    each = LETTER * max(map(len, shown.values()), default=0) + 30
     columns = max(1, min(most, int((WIDTH - 40) // each), len(texts)))
     return alt.Legend(
         title=None,

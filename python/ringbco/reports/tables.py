@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ringbco.reports.cells import Cell, Table, named, words
+from ringbco.reports.cells import Cell, Table, named, names, words
 from ringbco.reports.data_jobs import CAUSES, longest
 from ringbco.reports.facts import Fact, Line
 from ringbco.result.dates import zero_of
@@ -175,6 +175,7 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
 
 def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs, zero = longest(outcome), zero_of(outcome)
+    called = names(jobs["job_id"].to_list())
     # The causes are parts of the wait: they have its unit.
     waited, ran = (shared("time", jobs[name].to_list()) for name in ("waited", "run_time"))
     units = {name: ran if name == "run_time" else waited for name in jobs.columns if name in _TIMES}
@@ -184,6 +185,8 @@ def _waits(label: str, outcome: Outcome, several: bool) -> Table:
             if name == "submit_time"
             else Cell(units[name][1](value))
             if name in units
+            else called[value]
+            if name == "job_id"
             else _told(value)
             for name, value in row.items()
         ]
