@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from numbers import Real
 from typing import Final, Literal
 
@@ -184,6 +184,22 @@ def index_ranges(text: str) -> list[range]:
     return found
 
 
+def instant(seconds: float, zero: datetime | None = None) -> str:
+    """An instant of a clock whose 0 is `zero`, to the second: "2026-03-02 07:05:00".
+
+    Without one, or beyond the calendar, "day 3, 07:05:00". Where seconds are asked for, "284700.0 s".
+    """
+    if _shown.get() == "seconds":
+        return duration(seconds)
+    whole = math.floor(seconds + 0.5)
+    if zero is not None:
+        with suppress(OverflowError):
+            return f"{zero.replace(tzinfo=None) + timedelta(seconds=whole):%Y-%m-%d %H:%M:%S}"
+    days, rest = divmod(abs(whole), 86_400)
+    sign = "-" if whole < 0 else ""
+    return f"{sign}day {days:,}, {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:
     """GPU-seconds as "2,450 GPU hours" or, where seconds are asked for, "8820000 GPU seconds"."""
     if _shown.get() == "seconds":
@@ -248,6 +264,24 @@ def plain(value: object, absent: str = "None") -> str:
     if value is None:
         return absent
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def shared(kind: Kind | None, values: Iterable[float]) -> tuple[str, Callable[[float], str]]:
+    """What a column of figures has in common: its unit, "" for none, and how each is written without it.
+
+    Times are in the unit in which the middle one of those that are not 0 reads best.
+    """
+    if kind == "share":
+        return "%", lambda value: number(100.0 * value)
+    if kind not in ("time", "GPU time"):
+        return "", lambda value: brief(kind, value)
+    if _shown.get() == "seconds":
+        return "s" if kind == "time" else "GPU seconds", lambda value: f"{value:.1f}"
+    if kind == "GPU time":
+        return "GPU-h", lambda value: number(value / _HOUR)
+    there = sorted(abs(value) for value in values if value != 0 and math.isfinite(value))
+    unit, name = unit_of(there[len(there) // 2] if there else 0.0)
+    return name, lambda value: number(value / unit)
 
 
 def brief(kind: Kind | None, value: float) -> str:

@@ -392,7 +392,7 @@ def test_results_of_earlier_versions_are_audited(cluster: Cluster) -> None:
 def test_a_report_has_power_over_time_and_hours_asleep(cluster: Cluster) -> None:
     jobs = busy()
     results = {"asleep": replay(jobs, cluster), "plain": ringbco.replay(jobs, "3x4", policy="fifo")}
-    chapter = next(chapter for chapter in chapters(results) if chapter.title == "GPU types")
+    chapter = next(chapter for chapter in chapters(results) if chapter.title == "The cluster over time")
     assert [figure.name for figure in chapter.figures][-1] == "types-power"
     text = page(results, chapters(results), title="t")
     assert ">asleep, GPU-hours</th>" in text

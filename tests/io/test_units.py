@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import polars as pl
@@ -21,12 +22,15 @@ from ringbco.units import (
     duration,
     figure,
     gpu_time,
+    instant,
     quantity,
     rounded_down,
     rounded_up,
     same,
     seconds_of,
+    shared,
     shown_in,
+    time,
 )
 
 
@@ -263,3 +267,44 @@ def test_a_unit_that_is_none_is_told_in_one_line(invoke: Invoke, small_jobs: Pat
     with pytest.raises(UsageError, match="option preempt-cost: '2 weeks': expected a length of time such as"):
         ringbco.replay(small_jobs, "2x8", preempt_cost="2 weeks")
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "zero", "told"),
+    [
+        (0.0, None, "day 0, 00:00:00"),
+        (284_699.6, None, "day 3, 07:05:00"),
+        (-1.0, None, "-day 0, 00:00:01"),
+        (1e9, None, "day 11,574, 01:46:40"),
+        (1_772_438_400.0, datetime(1970, 1, 1, tzinfo=UTC), "2026-03-02 08:00:00"),
+        (3_600.4, datetime(2026, 3, 1, 23, tzinfo=timezone(timedelta(hours=8))), "2026-03-02 00:00:00"),
+        (-0.6, datetime(2026, 3, 2), "2026-03-01 23:59:59"),
+        (1e13, datetime(2026, 3, 2), "day 115,740,740, 17:46:40"),  # beyond the calendar
+    ],
+)
+def test_an_instant_is_a_date_where_the_clock_has_one(
+    seconds: float, zero: datetime | None, told: str
+) -> None:
+    assert instant(seconds, zero) == told
+    with shown_in("seconds"):
+        assert instant(seconds, zero) == duration(seconds)
+
+
+def test_a_column_has_one_unit() -> None:
+    unit, written = shared("time", [16.0, 80.0, 0.0, 213.0, 8_568.0, 116_640.0])
+    assert (unit, [written(value) for value in (16.0, 0.0, 8_568.0)]) == ("min", ["0.267", "0", "143"])
+    assert shared("time", [0.0])[0] == "s"
+    assert (shared("share", [0.5])[0], shared("share", [0.5])[1](0.123)) == ("%", "12.3")
+    assert (shared("GPU time", [7.2e5])[0], shared("GPU time", [7.2e5])[1](7.2e5)) == ("GPU-h", "200")
+    assert (shared("count", [1e6])[0], shared("count", [1e6])[1](1e6)) == ("", "1,000,000")
+    with shown_in("seconds"):
+        assert (shared("time", [3_600.0])[0], shared("time", [3_600.0])[1](3_600.0)) == ("s", "3600.0")
+
+
+@given(st.lists(st.floats(0.0, 1e8), min_size=1))
+def test_the_unit_of_a_column_is_that_of_the_middle(values: list[float]) -> None:
+    unit, written = shared("time", values)
+    positive = sorted(value for value in values if value > 0)
+    middle = positive[len(positive) // 2] if positive else 0.0
+    assert time(middle).endswith(f" {unit}")
+    assert f"{written(middle)} {unit}" == time(middle)

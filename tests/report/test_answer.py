@@ -191,7 +191,7 @@ def test_results_have_one_order_everywhere(results: dict[str, Outcome]) -> None:
     for table in re.findall(r"<table.*?</table>", text, re.S):
         names = [
             name
-            for name in re.findall(r'scope="row">(?:<svg.*?</svg>)?([\w-]+)</th>', table)
+            for name in re.findall(r'scope="row"[^>]*>(?:<svg.*?</svg>)?([\w-]+)</th>', table)
             if name in results
         ]
         assert names in ([], order), table
@@ -214,12 +214,9 @@ def test_nothing_to_draw_is_a_sentence() -> None:
         "time": "All of it is running alone: there is nothing to save.",
         "who-sizes": "No job took longer than alone.",
         "wait": "Nobody waited.",
-        "waits": "Nobody waited.",
-        "causes-1": "Nobody waited.",
         "queue": "No job ever waited in the queue.",
-        "contention": "No job met contention: none shared a server with another spanning one.",
-        "servers-1": "No job held GPUs on several servers.",
     }
+    assert [chapter.title for chapter in chapters(one)] == ["At a glance", "Jobs", "The cluster over time"]
     text = page(one, chapters(one), title="t")
     assert text.count('class="instead"') == len(nothing)
 

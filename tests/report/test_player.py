@@ -23,6 +23,7 @@ from ringbco.reports import player as module
 from ringbco.reports.player import play, player
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
+from ringbco.trace.jobs import from_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -174,6 +175,42 @@ def test_means_over_even_steps() -> None:
     series = outcome["results"][0]["series"]
     assert series["busy"] == [2.0] * 600
     assert series["queued"] == [1.0] * 300 + [0.0] * 300
+
+
+@pytest.mark.parametrize(
+    ("begin", "epoch", "zero"),
+    [
+        (0.0, None, None),
+        (1_772_409_600.0, None, 0.0),  # Unix seconds
+        (50.0, "2026-03-02T08:00:00+08:00", 1_772_438_400_000.0),  # on its own wall clock
+        (1e13, "2026-03-02T08:00:00", None),  # beyond the calendar
+    ],
+)
+def test_the_page_knows_its_dates(
+    begin: float, epoch: str | None, zero: float | None, tmp_path: Path
+) -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(begin, 2, 600.0), (begin + 60.0, 2, 600.0)])
+    table = from_frame(jobs, metadata={} if epoch is None else {"ringbco.epoch": epoch})
+    outcome = ringbco.replay(table, "1x2", policy="fifo", model="fixed")
+    told, _ = player({"fifo": outcome})
+    assert (told["zero"], told["submitted"]) == (zero, begin + 60.0)
+    about = play(outcome, tmp_path / "play.html").path.read_text(encoding="utf-8")
+    dates = {
+        None: '<p class="soft">2 jobs, 2 GPUs, 20.0 min.</p>',
+        0.0: "20.0 min from 2026-03-02 00:00:00 to 2026-03-02 00:20:00, UTC.",
+        1_772_438_400_000.0: "20.0 min from 2026-03-02 08:00:50 to 2026-03-02 08:20:50, UTC+08:00.",
+    }
+    assert dates[zero] in about
+
+
+def test_results_of_other_clocks_have_no_dates() -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(1.0, 1, 5.0)])
+    outcomes = {
+        name: ringbco.replay(from_frame(jobs, metadata={"ringbco.epoch": epoch}), "1x2", policy="fifo")
+        for name, epoch in (("a", "2026-03-02T00:00:00"), ("b", "2026-03-03T00:00:00"))
+    }
+    assert player({"a": outcomes["a"]})[0]["zero"] is not None
+    assert player(outcomes)[0]["zero"] is None
 
 
 def test_outages_and_idle_servers_are_there() -> None:

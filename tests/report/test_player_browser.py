@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import ringbco
 from browser import Browser, Tab
-from frames import busy_jobs
+from frames import busy_jobs, rows_table
 from ringbco.reports.player import play
 from ringbco.result.outcome import Outcome
 
@@ -66,6 +67,13 @@ def place(tab: Tab) -> float:
     return message
 
 
+def view(tab: Tab) -> tuple[float, float]:
+    """The part of the clock that the track shows, in millionths of it."""
+    slider = AT.format("place")
+    told = tab.evaluate(f"[Number({slider}.min), Number({slider}.max)]")
+    return told[0], told[1]
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [420, 1280, 2560])
 def test_the_page_is_sound(browser: Browser, page: Path, width: int, dark: bool) -> None:
@@ -81,11 +89,13 @@ def test_the_page_is_sound(browser: Browser, page: Path, width: int, dark: bool)
 def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
     tab.evaluate(f"{AT.format('place')}.focus()")
     assert place(tab) > 0  # where the queue is longest
+    shown = view(tab)[1]  # up to the last submission
+    assert 0.2e6 < shown < 0.9e6
     press(tab, "Home", "ArrowRight")
     step = place(tab)
-    assert 1e6 / 620 < step < 1e6 / 580
+    assert shown / 620 < step < shown / 580
     press(tab, "Shift+ArrowRight")
-    assert place(tab) == pytest.approx(step + 1e6 / 50, abs=2)
+    assert place(tab) == pytest.approx(step + shown / 50, abs=2)
     press(tab, "ArrowLeft", "Home")
     assert place(tab) == 0
     press(tab, "End")
@@ -143,13 +153,116 @@ def test_a_click_follows_the_job_and_draws_its_ring(tab: Tab) -> None:
         "(box => ({x: box.x, y: box.y}))(document.querySelector('.side canvas').getBoundingClientRect())"
     )
     before = tab.evaluate("document.querySelector('.side canvas').toDataURL()")
-    tab.do(lambda page: page.mouse.move(box["x"] + 6, box["y"] + 6))
+    tab.do(lambda page: page.mouse.move(box["x"] + 6, box["y"] + 20))
     assert "submitted day 0" in text(tab, "tip")
-    tab.do(lambda page: page.mouse.click(box["x"] + 6, box["y"] + 6))
+    assert text(tab, "tip").endswith("server 0")
+    tab.do(lambda page: page.mouse.click(box["x"] + 6, box["y"] + 20))
     settle(tab)
     assert "Following" in text(tab, "story")
     assert "held" in text(tab, "story")
     assert tab.evaluate("document.querySelector('.side canvas').toDataURL()") != before
+
+
+def drag(tab: Tab, begin: float, end: float) -> None:
+    """Over the track, from one share of its width to another."""
+    box: dict[str, float] = tab.evaluate(
+        f"(box => ({{x: box.x, y: box.y, width: box.width}}))({AT.format('track')}.getBoundingClientRect())"
+    )
+
+    def move(page: Any) -> None:
+        page.mouse.move(box["x"] + begin * box["width"], box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + end * box["width"], box["y"] + 40)
+        page.mouse.up()
+
+    tab.do(move)
+    settle(tab)
+
+
+def test_a_drag_over_the_track_zooms_and_a_double_click_shows_all(tab: Tab) -> None:
+    _, last = view(tab)
+    assert "Up to the last submission" in text(tab, "part")
+    drag(tab, 0.5, 0.75)
+    assert view(tab) == pytest.approx((last * 0.5, last * 0.75), rel=0.01)
+    assert last * 0.49 <= place(tab) <= last * 0.76  # what is shown is in it
+    begin, end = view(tab)
+    drag(tab, 0.8, 0.2)  # backwards, into what is shown
+    assert view(tab) == pytest.approx((begin + 0.2 * (end - begin), begin + 0.8 * (end - begin)), rel=0.01)
+    begin, end = view(tab)
+    drag(tab, 0.5, 0.5)  # a click goes there
+    assert view(tab) == (begin, end)
+    assert place(tab) == pytest.approx((begin + end) / 2, rel=0.01)
+    tab.evaluate(f"{AT.format('track')}.dispatchEvent(new MouseEvent('dblclick'))")
+    settle(tab)
+    assert view(tab) == (0, 1e6)
+    assert tab.evaluate(f"{AT.format('all')}.hidden")
+    assert text(tab, "part") == ""
+
+
+def test_the_track_turns_to_what_happens_beyond_it(tab: Tab) -> None:
+    _, last = view(tab)
+    tab.evaluate(f"{AT.format('place')}.focus()")
+    press(tab, "End")
+    begin, end = view(tab)
+    assert end == 1e6
+    assert end - begin == pytest.approx(last)
+    press(tab, "+", "+")
+    begin, end = view(tab)
+    assert end - begin == pytest.approx(last / 16)
+    assert begin <= place(tab) <= end
+    press(tab, "-")
+    assert view(tab)[1] - view(tab)[0] == pytest.approx(last / 4)
+    press(tab, "a")
+    assert view(tab) == (0, 1e6)
+
+
+def test_the_track_draws_means_over_even_steps(browser: Browser, tmp_path: Path) -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (0.0, 2, 600.0), (1100.0, 1, 200.0)])
+    outcome = ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")
+    with browser.tab() as opened:
+        opened.open(play({"fifo": outcome}, tmp_path / "play.html").path)
+        opened.evaluate(READY)
+        whole = opened.evaluate("ringbcoPlayer.series(0)")
+        # 1,400 s: two after each other, then the last; 600 steps.
+        ends = [round(1200 / 1400 * 600), round(600 / 1400 * 600), round(1100 / 1400 * 600)]
+        assert whole["busy"][: ends[0] - 1] == [2.0] * (ends[0] - 1)
+        assert whole["busy"][ends[0] + 1 :] == [1.0] * (599 - ends[0])
+        assert whole["queued"][: ends[1] - 1] == [1.0] * (ends[1] - 1)
+        assert whole["queued"][ends[1] + 1 : ends[2] - 1] == [0.0] * (ends[2] - ends[1] - 2)
+        assert sum(whole["busy"]) / 600 == pytest.approx((2 * 1200 + 200) / 1400, rel=1e-3)
+        half = opened.evaluate("ringbcoPlayer.series(0, ringbcoPlayer.last / 2, ringbcoPlayer.last)")
+        assert sum(half["busy"]) / 600 == pytest.approx((2 * 500 + 200) / 700, rel=1e-3)
+        assert sum(half["queued"]) / 600 == pytest.approx(100 / 700, rel=1e-3)
+
+
+@pytest.mark.parametrize("width", [390, 1000, 1400])
+def test_colours_are_explained_above_what_they_colour(browser: Browser, page: Path, width: int) -> None:
+    with browser.tab() as opened:
+        opened.open(page, width=width)
+        opened.evaluate(READY)
+        opened.evaluate(f"{AT.format('colour')}.value = 'size'")
+        opened.evaluate(f"{AT.format('colour')}.dispatchEvent(new Event('change'))")
+        settle(opened)
+        bottom = opened.evaluate(f"{AT.format('key')}.getBoundingClientRect().bottom")
+        assert bottom <= opened.evaluate("document.querySelector('.sides').getBoundingClientRect().top")
+        assert bottom < 900
+        assert opened.faults() == []
+
+
+def test_unix_seconds_are_dates_the_same_as_those_of_why(browser: Browser, tmp_path: Path) -> None:
+    jobs = busy_jobs().with_columns(pl.col("submit_time") + 1_772_409_600.0)
+    outcome = ringbco.replay(jobs, "4x4", policy="fifo")
+    with browser.tab() as opened:
+        opened.open(play({"fifo": outcome}, tmp_path / "play.html").path)
+        opened.evaluate(READY)
+        assert re.fullmatch(r"2026-03-02 0\d:\d\d:\d\d", text(opened, "clock"))
+        assert "20514" not in opened.evaluate("document.body.textContent").replace(",", "")
+        job = outcome.jobs.sort("waited")["job_id"][-1]
+        find = AT.format("find")
+        opened.evaluate(f"{find}.value = {job!r}; {find}.dispatchEvent(new Event('change'))")
+        settle(opened)
+        (date,) = re.findall(r"submitted (2026-03-02 \d\d:\d\d:\d\d)", text(opened, "story"))
+        assert outcome.why(job).sentences[0].startswith(f"Submitted at {date}.")
 
 
 def test_a_job_that_is_not_there_is_said(tab: Tab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
@@ -22,7 +23,7 @@ from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.plots import Plots
 from ringbco.reports.reading import read_results
-from ringbco.reports.series import FIRST, GREY, Figure
+from ringbco.reports.series import COLOURS, FIRST, GREY, Figure, tone_name
 from ringbco.reports.style import on_white
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
@@ -131,30 +132,44 @@ def test_sizes_of_many_are_gathered(thirteen: dict[str, Outcome]) -> None:
     assert "power of two" in document["title"]
 
 
-def test_the_first_five_have_a_colour_and_the_rest_are_grey(
-    thirteen: dict[str, Outcome], chapters_of: Drawn
+@pytest.mark.parametrize("baseline", ["best", "worst"])
+def test_the_baseline_and_the_best_have_a_colour_and_the_rest_are_grey(
+    thirteen: dict[str, Outcome], baseline: str
 ) -> None:
     order = sorted(thirteen, key=lambda label: thirteen[label].summary["mean_jct"])
-    figures = drawn(chapters_of("thirteen"))
+    against = order[0 if baseline == "best" else -1]
+    named = [*order[:FIRST]] if baseline == "best" else [*order[: FIRST - 1], against]
+    others = f"{len(order) - FIRST} others"
+    compared = Comparison(thirteen, baseline=against)
+    figures = drawn(chapters(compared))
     for name in ("mean", "who-sizes", "who-owners", "jct", "wait", "sizes", "groups", "waits", "utilisation"):
         document = figures[name].chart.to_dict()
         (data,) = document["datasets"].values()
         shades = {row["policy"]: row["shade"] for row in data}
-        assert shades == {label: label if n < FIRST else "8 others" for n, label in enumerate(order)}
+        assert shades == {label: label if label in named else others for label in order}
         colour = document.get("layer", [document])[-1]["encoding"]["color"]["scale"]
-        assert colour["domain"] == [*order[:FIRST], "8 others"]
-        assert colour["range"][-1] == GREY
-        assert GREY not in colour["range"][:-1]
+        assert colour["domain"] == [*named, others]
+        looks = dict(zip(colour["domain"], colour["range"], strict=True))
+        assert looks[against] == COLOURS[4]
+        assert looks[others] == GREY
         assert len(set(colour["range"])) == FIRST + 1
         # Grey lines and dots lie below the others.
-        first = next(n for n, row in enumerate(data) if row["shade"] != "8 others")
-        assert all(row["shade"] != "8 others" for row in data[first:])
+        first = next(n for n, row in enumerate(data) if row["shade"] != others)
+        assert all(row["shade"] != others for row in data[first:])
         if name in ("jct", "wait", "utilisation"):
             dashes = document["encoding"]["strokeDash"]["scale"]["range"]
             assert len({tuple(dash) for dash in dashes[:FIRST]}) == FIRST
-    # Six have a legend entry each.
+    # The tables draw its line, too.
+    text = page(compared, [], title="t")
+    (line,) = set(re.findall(rf'class="name"><svg.*?var\((--c\d)\).*?</svg>{against}</th>', text))
+    assert line == tone_name(COLOURS[4])
+
+
+def test_six_results_have_a_legend_entry_each(thirteen: dict[str, Outcome]) -> None:
+    order = sorted(thirteen, key=lambda label: thirteen[label].summary["mean_jct"])
     six = drawn(chapters({label: thirteen[label] for label in order[:6]}))["jct"].chart.to_dict()
     assert six["encoding"]["color"]["scale"]["domain"] == order[:6]
+    assert len(set(six["encoding"]["color"]["scale"]["range"])) == 6
 
 
 def test_of_many_the_first_eight_have_charts_of_their_own(chapters_of: Drawn) -> None:
@@ -204,10 +219,18 @@ def test_results_are_rows_sorted_by_mean_completion_time(thirteen: dict[str, Out
         parser.feed(headlines({label: one for label, one in thirteen.items() if label in order[:few]}))
         for table in parser.tables:
             assert [row[0] for row in table[1:]] == order[:few]
-        assert parser.tables[0][0] == ["", "mean", "median", "p90", "p99"]
+        assert [title.partition(",")[0] for title in parser.tables[0][0]] == [
+            "",
+            "mean",
+            "median",
+            "p90",
+            "p99",
+        ]
         titles = [title for table in parser.tables for title in table[0][1:]]
         assert len(titles) == len(Comparison(thirteen).display_rows)
-        assert titles.index("utilisation to last submission") < titles.index("utilisation, whole run")
+        assert titles.index("utilisation to last submission,\N{NO-BREAK SPACE}%") < titles.index(
+            "utilisation, whole run,\N{NO-BREAK SPACE}%"
+        )
         assert "worst slowdown" in titles
         assert not any("fairness" in title for title in titles)
 

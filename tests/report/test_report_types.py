@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import ringbco
@@ -49,3 +50,25 @@ def test_without_types_nothing_is_said_of_them(tmp_path: Path) -> None:
     alike = {"fifo": ringbco.replay(jobs, "2x8", policy="fifo")}
     assert all(chapter.title != "GPU types" for chapter in chapters(alike))
     assert "GPU type" not in page(alike, [], title="t")
+
+
+def test_one_type_is_no_chapter(tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('[[servers]]\ncount = 2\ngpus = 8\ngpu_type = "v100"\n', encoding="utf-8")
+    jobs = ringbco.generate("philly", 30, 1, gpus=16, load=0.9)
+    one = {"fifo": ringbco.replay(jobs, Cluster.parse(file), policy="fifo")}
+    assert all(chapter.title != "GPU types" for chapter in chapters(one))
+    # But how much energy it took, and what that cost, is told nowhere else.
+    text = page(one, chapters(one), title="t").partition("What was used of each GPU type")[2]
+    assert f">{one['fifo'].summary['gpu_types'][0]['cost']:,.0f}</td>" in text
+
+
+def test_no_gang_no_spread() -> None:
+    """Nothing is said of contention where no job ever spans servers."""
+    jobs = ringbco.generate("philly", 60, 1, gpus=16, load=0.9)
+    jobs = jobs.frame.with_columns(num_gpus=pl.lit(1, pl.UInt32))
+    one = {"fifo": ringbco.replay(jobs, "2x8", policy="fifo")}
+    made = chapters(one)
+    names = {figure.name for chapter in made for figure in chapter.figures}
+    assert not [name for name in names if name.startswith(("contention", "servers"))]
+    assert "ontention on" not in page(one, made, title="t")

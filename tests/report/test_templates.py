@@ -26,6 +26,7 @@ from ringbco.io.marks import is_page
 from ringbco.reports.facts import facts
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
+from ringbco.reports.names import width
 from ringbco.reports.notebook import comparison_html, outcome_html
 from ringbco.reports.sheet_page import inspect_page
 from ringbco.reports.sweep_page import sweep_page
@@ -89,8 +90,12 @@ pytestmark = pytest.mark.usefixtures("unvalidated")
 
 
 def plain(name: str) -> str:
-    """A harmless name, short where that one is."""
-    return "n" * min(len(name), 20)
+    """A harmless name, as wide as that one."""
+
+    def alike(letter: str) -> str:
+        return min("irnOm", key=lambda other: abs(width(other) - width(letter)))
+
+    return "".join(letter if letter == " " or letter.isalnum() else alike(letter) for letter in name)
 
 
 def outcome(name: str) -> rb.Outcome:

@@ -40,7 +40,7 @@ def read_back(outcome: ringbco.Outcome) -> ringbco.Outcome:
 
 def test_a_wait_under_fifo() -> None:
     assert run("fifo").why("z").sentences == [
-        "Submitted at 2.0 s. It asks for 1 GPU (user bob).",
+        "Submitted on day 0, 00:00:02. It asks for 1 GPU (user bob).",
         "1 other job waited then. In the order of fifo it was number 2 of 2, behind y.",
         "At submission 1 job held all 4 GPUs. Most had x (4); by user ann (4).",
         "None was idle, and it asks for 1 GPU.",

@@ -65,11 +65,18 @@ def test_an_epoch_moves_days_hours_and_weekdays() -> None:
 
 @pytest.mark.parametrize("text", [None, 5, "yesterday", "", "1970-01-01T00:00:00"])
 def test_a_placeholder_or_no_epoch_is_none(text: object) -> None:
-    assert Clock.parse(text) == Clock(None)
+    assert Clock.parse(text, pl.Series([0.0, 9e8])) == Clock(None)
+
+
+def test_unix_seconds_are_dates() -> None:
+    submit = pl.Series([1_772_409_600.0, 1_772_500_000.0])  # 2 March 2026, a Monday, and the day after
+    clock = Clock.parse(None, submit)
+    assert (clock.epoch, clock.offset, clock.weekday) == (datetime(1970, 1, 1), 0.0, 3)
+    assert Periods.of(submit.to_numpy(), clock).count == 2
 
 
 def test_the_clock_on_the_wall_counts_not_the_zone() -> None:
-    clock = Clock.parse("2023-03-06T01:00:00+08:00")
+    clock = Clock.parse("2023-03-06T01:00:00+08:00", pl.Series([0.0]))
     assert (clock.epoch, clock.offset, clock.weekday) == (datetime(2023, 3, 6, 1), H, 0)
 
 

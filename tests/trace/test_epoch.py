@@ -14,6 +14,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.errors import InputError, RingbcoWarning
+from ringbco.trace.epoch import epoch_of
 from ringbco.trace.jobs import JobTable, from_frame
 
 FIRST, LONGEST = 1.6e9, 500.0
@@ -207,3 +208,39 @@ def test_dates_that_cannot_be_read(epoch: str | None, cell: str, said: str, tmp_
             run(table((0.0, 40.0), epoch), "2x8", outages=path)  # type: ignore[operator]
         assert f"{path}: row 2 (line 3), column down_at: " in str(raised.value)
         assert said in str(raised.value)
+
+
+UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("submit", "epoch", "zero"),
+    [
+        ((0.0, 5.0), None, None),
+        ((0.0, 5.0), "2026-03-02T00:00:00", datetime(2026, 3, 2)),
+        ((1_772_409_600.0, 1_772_409_660.0), None, UNIX),
+        ((1_772_409_600.0, 1_772_409_660.0), "1970-01-01T00:00:00Z", UNIX),  # no log says that it began then
+        ((1_772_409_600.0, 1_772_409_660.0), "2026-03-02T00:00:00", datetime(2026, 3, 2)),
+        ((0.0, 1_772_409_660.0), None, None),  # 0 is no Unix second of a log
+        ((946_684_800.0, 4_102_444_799.0), None, UNIX),
+        ((946_684_799.0, 1_772_409_600.0), None, None),  # of 1999
+        ((1_772_409_600.0, 4_102_444_800.0), None, None),  # of 2100
+        ((1.772e12, 1.773e12), None, None),  # milliseconds
+    ],
+)
+def test_what_zero_is(submit: tuple[float, ...], epoch: str | None, zero: datetime | None) -> None:
+    jobs = table(submit, epoch)
+    assert epoch_of(jobs) == zero
+    assert jobs.epoch == (None if zero is None else zero.isoformat())
+    assert jobs.identity.get("epoch") == jobs.epoch
+
+
+def test_dates_beside_unix_seconds_are_of_utc(tmp_path: Path) -> None:
+    path = tmp_path / "outages.csv"
+    path.write_text(
+        "server,down_at,up_at\n1,2026-03-02T00:00:10,2026-03-02T01:00:20+01:00\n", encoding="utf-8"
+    )
+    jobs = table((1_772_409_600.0, 1_772_409_660.0))
+    outages = ringbco.replay(jobs, "2x8", outages=path).outages
+    assert outages is not None
+    assert outages.select("down_at", "up_at").rows() == [(1_772_409_610.0, 1_772_409_620.0)]

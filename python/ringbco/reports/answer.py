@@ -106,9 +106,9 @@ def _who_pays(comparison: Comparison) -> list[str]:
         return []
     ours, theirs = (_lost_by_size(comparison.outcomes[label]) for label in (best, other))
     worse = [
-        f"{gpus_of_class(size)} ({time(lost)} longer than alone, not {time(theirs[size])})"
+        f"{gpus_of_class(size)} ({time(lost)} longer than alone, not {time(max(theirs[size], 0.0))})"
         for size, lost in sorted(ours.items())
-        if size in theirs and lost > theirs[size] * _MORE and lost - theirs[size] > _NOTICED
+        if size in theirs and lost > max(theirs[size] * _MORE, 0.0) and lost - theirs[size] > _NOTICED
     ]
     if not worse:
         return [f"No size of jobs is worse off than under {other}."] if len(ours) > 1 else []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
-from ringbco.reports.series import COLOURS, DASHES, tone_name
+from ringbco.reports.names import shortened
+from ringbco.reports.series import COLOURS, DASHES, looks, tone_name
+
+_NAME: Final = 150
+"""The room for a name in a table, pixels."""
 
 
 class Swatch(NamedTuple):
@@ -19,7 +23,8 @@ class Cell(NamedTuple):
     """A cell of a table. beside: what stands behind the text, small. below: smaller lines below it.
 
     best: whether it is the best of its measure. words: whether it is text, not a figure. swatch: that of the
-    result whose name it is.
+    result whose name it is. name: whether it is one, which stays on its line. whole: it in full, where the
+    text is shorter.
     """
 
     text: str
@@ -28,6 +33,8 @@ class Cell(NamedTuple):
     best: bool = False
     words: bool = False
     swatch: Swatch | None = None
+    whole: str = ""
+    name: bool = False
 
 
 class Table(NamedTuple):
@@ -46,17 +53,24 @@ def words(*texts: str) -> list[Cell]:
     return [Cell(text, words=True) for text in texts]
 
 
-def swatch(number: int) -> Swatch:
-    """The line with which the charts draw the result of that number."""
-    place = min(number, len(COLOURS) - 1)
+def swatch(place: int) -> Swatch:
+    """The line with which the charts draw the result of that place, by `looks`."""
     dashes = DASHES[place]
     return Swatch(tone_name(COLOURS[place]), "" if dashes == [1, 0] else " ".join(map(str, dashes)))
 
 
-def named(labels: Sequence[str]) -> dict[str, Cell]:
-    """The cells with the results' names; a single result needs no colour."""
-    several = len(labels) > 1
+def named(labels: Collection[str]) -> dict[str, Cell]:
+    """The cells with the results' names, one line each; a single result needs no colour."""
+    places = looks(labels)
     return {
-        label: Cell(label, words=True, swatch=swatch(number) if several else None)
-        for number, label in enumerate(labels)
+        label: cell._replace(swatch=swatch(places[label]) if len(labels) > 1 else None)
+        for label, cell in names(labels).items()
+    }
+
+
+def names(texts: Collection[str]) -> dict[str, Cell]:
+    """Cells with names, one line each."""
+    return {
+        text: Cell(short, words=True, name=True, whole="" if short == text else text)
+        for text, short in shortened(list(texts), _NAME).items()
     }

@@ -76,7 +76,7 @@ def gangs(outcome: Outcome) -> pl.DataFrame:
     seen = first_instant(seen, outcome.run.get("options", {}))
     return stays.select(
         *("job_id", "stay", "start_time", "end_time", "num_gpus", "num_servers", "unit"),
-        waits=pl.coalesce(left, pl.Series(seen)),
+        waits=pl.min_horizontal(pl.coalesce(left, pl.Series(seen)), "start_time"),
         asks=asks.cast(pl.Int64) * pl.col("unit"),
         held=pl.col("num_gpus").cast(pl.Int64) * pl.col("unit"),
         spans=(pl.col("num_servers") > 1).cast(pl.Int64),

@@ -55,9 +55,9 @@ def _summary_rows(results: Results, key: str) -> Iterator[dict[str, Any]]:
 
 
 def types(results: Results) -> Iterator[Part]:
-    """What summary.json says of each GPU type."""
+    """What summary.json says of each GPU type; nothing where all GPUs are of one."""
     rows = list(_summary_rows(results, "gpu_types"))
-    if not rows:
+    if len({row["gpu_type"] for row in rows}) < 2:
         return
     numbers = dict.fromkeys((*_SOME_TYPES, "utilisation", "gpu_hours"), pl.Float64)
     names = ["policy", "gpu_type", "gpus", *numbers]

@@ -60,7 +60,10 @@ def queue(results: Results) -> Iterator[Part]:
 
 
 def contention(results: Results) -> Iterator[Part]:
-    """Spanning jobs on the busiest server of one: 1 where each is alone, or there is none."""
+    """Spanning jobs on the busiest server of one: 1 where each is alone; nothing where none ever spans."""
+    spans = (found.timeline.get_column("mean_contention", default=None) for found in results.values())
+    if not any(column is not None and (column > 0).any() for column in spans):
+        return
     alone = pl.col("mean_contention").clip(lower_bound=1.0)
     for part in over_time(results, "mean_contention", lambda _: alone):
         met = (part.data["value"] > 1).any()

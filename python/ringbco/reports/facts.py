@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.window import described
 from ringbco.run.clairvoyance import foreknowledge
 from ringbco.run.options import is_log
-from ringbco.units import duration, plain
+from ringbco.units import duration, plain, shared
 
 _NETWORK: Final = {
     "intra_bandwidth": ("inside servers", 1e9, "GB/s"),
@@ -46,10 +46,20 @@ class Fact(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One measure of every result."""
+    """One measure of every result, all in one unit; "" for none."""
 
     title: str
     cells: tuple[Cell, ...]
+    unit: str = ""
+
+    def headed(self, title: str) -> str:
+        """A column's title with the unit of its cells."""
+        return f"{title},\N{NO-BREAK SPACE}{self.unit}" if self.unit else title
+
+    def alone(self) -> Cell:
+        """The only cell, with its unit beside the figure."""
+        (cell,) = self.cells
+        return cell._replace(text=f"{cell.text} {self.unit}") if self.unit and cell.text != _ABSENT else cell
 
 
 def facts(results: Mapping[str, Outcome]) -> list[Fact]:
@@ -171,25 +181,39 @@ def _runs(comparison: Comparison, label: str) -> str:
     return f"{count:,}, seed {first}" + (f" to {first + count - 1}" if count > 1 else "")
 
 
+def _interval(ends: tuple[float, float] | None, written: Callable[[float], str]) -> tuple[str, ...]:
+    """The line below a figure of several runs; "always" where all of them are alike."""
+    if ends is None:
+        return ()
+    least, greatest = map(written, ends)
+    return ("always" if least == greatest else f"{least} to {greatest}",)
+
+
 def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     """The comparison's figures by group: completion, waiting, slowdown, then the single ones."""
     comparison = as_comparison(results)
     labels = list(comparison.outcomes)
     lines = []
-    for measure, entries in comparison.display_rows.items():
-        shown = [measure.brief(entry.value) for entry in entries]
+    shown = comparison.display_rows
+    for measure, entries in shown.items():
+        ends = {label: comparison.figure(label, measure.key).interval for label in labels}
+        # A table of one result has a column for all statistics of a kind.
+        one = len(labels) == 1 and measure.spread
+        told = [own for other, own in shown.items() if other == measure or (one and other.spread == one)]
+        values = (entry.value for own in told for entry in own if entry.value is not None)
+        unit, written = shared(measure.unit, values)
         cells = tuple(
             Cell(
-                text,
+                "-" if entry.value is None else written(entry.value),
                 f"\N{MULTIPLICATION SIGN}{entry.ratio:.2f}"
                 if entry.ratio is not None
                 and math.isfinite(entry.ratio)
                 and label != comparison.baseline_label
                 else "",
-                comparison.interval_lines(label, measure),
+                _interval(ends[label], written),
                 best=entry.best,
             )
-            for label, entry, text in zip(labels, entries, shown, strict=True)
+            for label, entry in zip(labels, entries, strict=True)
         )
-        lines.append((measure.spread, Line(measure.title, cells)))
+        lines.append((measure.spread, Line(measure.title, cells, unit)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import data_jobs, data_parts, data_time, shapes
-from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
+from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part, Ranked
 from ringbco.reports.shapes import Results, amount
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
@@ -48,15 +48,20 @@ class Row:
     height: int = 200
 
     def figures(self, results: Results) -> Iterator[Figure]:
-        """Its charts of these results."""
-        for number, part in enumerate(self.data(results), start=1):
-            about = f": {part.of}" if part.of is not None and len(results) > 1 else ""
+        """Its charts of these results; those that are the same sentence are one."""
+        parts = list(self.data(results))
+        for number, part in enumerate(parts, start=1):
+            alike = [one for one in parts if one.instead == part.instead] if part.instead else [part]
+            if part is not alike[0]:
+                continue
+            of = ", ".join(one.of for one in alike if one.of is not None)
+            about = f": {of}" if of and len(results) > 1 else ""
             figure = Figure(
                 f"{self.name}-{number}" if self.each else self.name,
                 (part.title or self.title) + ("" if part.title else about),
                 "" if part.instead else self.note + part.note,
                 chart=None,
-                of=part.of,
+                of=part.of if len(alike) == 1 else None,
                 height=self.height,
                 data=part.data,
                 instead=part.instead,
@@ -159,6 +164,11 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
                    "Mean over the jobs on several servers of the number of such jobs on the busiest of its"
                    " servers, itself included: 1 is a job that shares with none.",
                    data_time.contention, ("mean contention", ",.3~g"), least=1.0),
+        _over_time("types-power", "Power over time",
+                   "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
+                   " those of servers that are asleep or down nothing.",
+                   partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
+                   ("kW", ",.3~g")),
     ),
     "GPU types": (
         _rows("types-utilisation", "Utilisation by GPU type",
@@ -168,11 +178,6 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         _rows("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours of each type that jobs held.",
               data_parts.types, by="gpu_type", value="gpu_hours", across="GPU-hours",
               told=("policy", "gpu_type", "gpu_hours ,.0f GPU-hours")),
-        _over_time("types-power", "Power over time",
-                   "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
-                   " those of servers that are asleep or down nothing.",
-                   partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
-                   ("kW", ",.3~g")),
     ),
     "Shares of a GPU": (
         Row("shares-fill", "How full GPUs are",
@@ -243,12 +248,13 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
 
 
 def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
-    """The charts of all results, the best first; chapters without a chart are left out.
+    """The charts of all results, the best first; those with nothing to draw are left out.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
     Of several runs they show the first, and say so; the mean completion times say what they are over runs.
     """
     comparison = as_comparison(results).best_first
+    ranked = Ranked(comparison.outcomes, comparison.baseline_label)
     first = _rows(
         "mean", "Mean completion time", "Best first.", lambda _: data_jobs.means(comparison), by="policy",
         value="mean_jct", across=None, times=True, told=("policy", "mean_jct time"),
@@ -256,12 +262,12 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     made = [
         Chapter(
             title,
-            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(comparison.outcomes)],
+            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(ranked)],
         )
         for title, rows in CHAPTERS.items()
     ]
-    made[0].figures[:0] = first.figures(comparison.outcomes)
-    return [chapter for chapter in made if chapter.figures]
+    made[0].figures[:0] = first.figures(ranked)
+    return [chapter for chapter in made if charts_of([chapter]) or chapter.title == GLANCE]
 
 
 def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:

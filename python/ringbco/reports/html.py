@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ringbco.reports.answer import answer
 from ringbco.reports.audited import audit_line
 from ringbco.reports.facts import cluster_text, facts, headline, runs
-from ringbco.reports.series import GLANCE, TONES, tone_name
+from ringbco.reports.series import GLANCE, TONES, Ranked, tone_name
 from ringbco.reports.style import Shown, render_chart
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
@@ -37,8 +37,7 @@ def page(
     whether the page opens with it.
     """
     comparison = as_comparison(results).best_first
-    results = comparison.outcomes
-    labels = list(results)
+    results = Ranked(comparison.outcomes, comparison.baseline_label)
     glance = [chapter for chapter in chapters if chapter.title == GLANCE]
     return document(
         "results",
@@ -51,15 +50,15 @@ def page(
         runs=comparison.runs,
         notes=comparison.notes(),
         said=comparison.sentences(),
-        labels=labels,
+        labels=list(results),
         against=comparison.baseline_label,
         unlike=comparison.not_comparable,
         glance=[figure for chapter in glance for figure in _drawn(chapter)],
         chapters=[
             (chapter.title, chapter.name, _drawn(chapter)) for chapter in chapters if chapter not in glance
         ],
-        headlines=headlines(headline(comparison), labels),
-        settings=settings([*facts(results), *runs(comparison)], labels),
+        headlines=headlines(headline(comparison), results),
+        settings=settings([*facts(results), *runs(comparison)], results),
         tables=[table for table in (types(results), by_priority(results)) if table is not None],
         longest_waits=longest_waits(results),
         versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),

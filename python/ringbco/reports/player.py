@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,10 +23,11 @@ from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.templates import render
 from ringbco.reports.viewport import Viewport, parse_servers, viewport
+from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
 from ringbco.run.loaded import read_result
-from ringbco.units import duration
+from ringbco.units import duration, instant
 
 MOST_ROWS: Final = 500_000
 """Rows of allocations on a page: some 10 MB of it."""
@@ -118,13 +120,28 @@ def player(
         )
     last = max(last, first + 1e-3)
     scenes = [Scene(label, found[label], one, first, last) for label, one in windows.items()]
+    submissions = pl.concat(outcome.jobs["submit_time"] for outcome in found.values())
     told = {
         "first": first,
         "last": last,
+        "zero": _zero(found, first, last),
+        "submitted": float(submissions.to_numpy().max()) if submissions.len() else None,
         "sides": min(len(scenes), _BESIDE),
         "results": [scene_data(scene) for scene in scenes],
     }
     return told, note
+
+
+def _zero(found: Mapping[str, Outcome], first: float, last: float) -> float | None:
+    """What 0 of the results' clock is, in milliseconds of Unix on its own wall clock.
+
+    None where nobody knows, where the results do not agree, and where the time shown is beyond the calendar.
+    """
+    zeros = {zero_of(outcome) for outcome in found.values()}
+    zero = zeros.pop() if len(zeros) == 1 else None
+    if zero is None or any(instant(time, zero).startswith("day") for time in (first, last)):
+        return None
+    return zero.replace(tzinfo=UTC).timestamp() * 1000
 
 
 def embedded(found: Mapping[str, Outcome]) -> dict[str, Any] | None:
@@ -192,4 +209,8 @@ def _about(found: Mapping[str, Outcome], told: Mapping[str, Any], note: str) -> 
     counts = {outcome.jobs.height for outcome in found.values()}
     jobs = f"{max(counts):,} jobs"
     gpus = max(sum(result["servers"]["gpus"]) for result in told["results"])
+    zero = next(map(zero_of, found.values()))
+    if told["zero"] is not None and zero is not None:
+        span += f" from {instant(told['first'], zero)} to {instant(told['last'], zero)}"
+        span += f", {zero.tzname()}" if zero.tzinfo is not None else ""
     return " ".join(filter(None, (f"{jobs}, {gpus:,} GPUs, {span}.", note)))

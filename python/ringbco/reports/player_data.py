@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
 _TICKS: Final = 2**32 - 1
-_BINS: Final = 600
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _WHO: Final = {"service": "service ", "server": "server "}
 
@@ -69,7 +68,6 @@ def scene_data(scene: Scene) -> dict[str, Any]:
         "began": BEGAN,
         "ended": ENDED,
         "servers": _servers(outcome, shown),
-        "series": _series(stays, scene),
         "names": _text([jobs["job_id"].to_list(), users, who, reasons]),
         "jobs": packed(
             submit=scene.ticks(jobs["submit"]),
@@ -305,27 +303,3 @@ def _servers(outcome: Outcome, shown: Viewport) -> dict[str, Any]:
     named = [group.get("gpu_type") for group in groups for _ in range(group["count"])]
     told["gpu_type"] = [named[server] for server in shown.servers] if any(named) else None
     return told
-
-
-def _series(stays: pl.DataFrame, scene: Scene) -> dict[str, Any]:
-    """Mean numbers of GPUs held and of jobs that wait, in even steps over the clock."""
-    jobs = stays.filter(pl.col("service") == 0)
-    edges = np.linspace(scene.first, scene.last, _BINS + 1)
-    part = pl.when(pl.col("share") > 0).then(pl.col("share") / MILLI_GPU).otherwise(1.0)
-    held = jobs.select(pl.col("gpus") * part).to_series().to_numpy()
-    start, end, since = (jobs[name].to_numpy() for name in ("start", "end", "since"))
-    one = np.ones(len(jobs))
-    busy = _means(edges, (start, held), (end, -held))
-    return {"busy": busy, "queued": _means(edges, (since, one), (start, -one))}
-
-
-def _means(edges: NDArray[np.float64], *changes: tuple[NDArray[Any], NDArray[Any]]) -> list[float]:
-    """The mean between each two edges of what changes by so much at those instants."""
-    time = np.concatenate([at for at, _ in changes])
-    order = np.argsort(time, kind="stable")
-    time, value = time[order], np.cumsum(np.concatenate([by for _, by in changes])[order])
-    time, value = np.append(edges[0], np.maximum(time, edges[0])), np.append(0.0, value)
-    area = np.append(0.0, np.cumsum(value[:-1] * np.diff(time)))
-    beyond = np.maximum(edges - time[-1], 0.0) * value[-1]
-    means = np.diff(np.interp(edges, time, area) + beyond) / np.diff(edges)
-    return [float(f"{max(mean, 0.0):.4g}") for mean in means]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -13,6 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from ringbco.reports.charts import TICKS
+from ringbco.reports.names import label_expression, shortened
 from ringbco.result.outcome import Outcome
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
@@ -58,6 +59,8 @@ COLOURS: Final = tuple(TONES)[:6]
 GREY: Final = COLOURS[-1]
 FIRST: Final = 5
 """Results that have a colour; those after them are grey."""
+_OF_BASELINE: Final = 4
+"""The place of its colour."""
 MOST_BESIDE: Final = 8
 """Results of which each may have a chart of its own."""
 HOUR: Final = 3_600.0
@@ -71,7 +74,7 @@ GLANCE: Final = "At a glance"
 """The chapter of a page's first screen."""
 
 DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
-_LONGEST: Final = 240  # of a legend's texts, pixels
+_LONGEST: Final = WIDTH - 70  # of a legend's texts, pixels
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
 _NEAR: Final = 0.6
@@ -161,20 +164,44 @@ def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
     return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
 
 
-def _shades(results: Mapping[str, object]) -> dict[str, str]:
-    """What a legend calls each result: by its label, or one of the others."""
-    others = f"{len(results) - FIRST} others"
-    few = len(results) <= FIRST + 1
-    return {label: label if few or n < FIRST else others for n, label in enumerate(results)}
+class Ranked(dict[str, Outcome]):
+    """Results by label, the best first, and the label of the one that the others are held against."""
+
+    def __init__(self, results: Mapping[str, Outcome], baseline: str) -> None:
+        super().__init__(results)
+        self.baseline = baseline
+
+
+def looks(results: Iterable[str]) -> dict[str, int]:
+    """The place of each result in `COLOURS` and `DASHES`, the same in every chart and table.
+
+    Of several results the baseline has its own, whatever its rank; the others go to the best of the rest.
+    """
+    labels, baseline = list(results), getattr(results, "baseline", None)
+    if baseline not in labels or len(labels) == 1:
+        return {label: min(number, FIRST) for number, label in enumerate(labels)}
+    free = iter((*range(_OF_BASELINE), *range(_OF_BASELINE + 1, FIRST)))
+    return {label: _OF_BASELINE if label == baseline else next(free, FIRST) for label in labels}
+
+
+def _shades(results: Mapping[str, object]) -> tuple[dict[str, str], dict[str, int]]:
+    """What a legend calls each result, by its label or as one of the others; then the place of each name."""
+    places = looks(results)
+    grey = [label for label, place in places.items() if place == FIRST]
+    others = f"{len(grey)} others"
+    called = {label: others if label in grey and len(grey) > 1 else label for label in places}
+    order = sorted(places, key=lambda label: called[label] == others)
+    return called, {called[label]: places[label] for label in order}
 
 
 def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
     """With a column `shade`, by which a result has its colour, and rows of grey ones first, to lie below."""
-    shades = _shades(results)
-    place = {label: number for number, label in enumerate(results)}
+    called, places = _shades(results)
+    above = sorted(called, key=lambda label: places[called[label]] == FIRST)
+    place = {label: number for number, label in enumerate(above)}
     return (
         data.with_columns(
-            shade=pl.col("policy").replace_strict(shades, return_dtype=pl.String),
+            shade=pl.col("policy").replace_strict(called, return_dtype=pl.String),
             place_=-pl.col("policy").replace_strict(place, return_dtype=pl.Int64),
         )
         .sort("place_", maintain_order=True)
@@ -184,22 +211,21 @@ def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
 
 def colour(results: Mapping[str, object]) -> alt.Color:
     """One colour a result of data that are `shaded`, the same in every chart."""
-    names = list(dict.fromkeys(_shades(results).values()))
+    _, places = _shades(results)
     return alt.Color(
         "shade:N",
-        scale=alt.Scale(domain=names, range=list(COLOURS[: len(names)])),
-        legend=None if len(names) == 1 else legend(names, 6),
+        scale=alt.Scale(domain=list(places), range=[COLOURS[place] for place in places.values()]),
+        legend=None if len(places) == 1 else legend(list(places), 6),
     )
 
 
 def strokes(results: Mapping[str, object]) -> dict[str, Any]:
     """The encodings of lines: colours, and dashes for readers who do not tell those apart."""
-    made = colour(results)
-    names = list(dict.fromkeys(_shades(results).values()))
-    dashes = alt.Scale(domain=names, range=list(DASHES[: len(names)]))
-    known = None if len(names) == 1 else legend(names, 6)
+    _, places = _shades(results)
+    dashes = alt.Scale(domain=list(places), range=[DASHES[place] for place in places.values()])
+    known = None if len(places) == 1 else legend(list(places), 6)
     return {
-        "color": made,
+        "color": colour(results),
         "strokeDash": alt.StrokeDash("shade:N", scale=dashes, legend=known),
         "detail": "policy:N",
     }
@@ -207,21 +233,18 @@ def strokes(results: Mapping[str, object]) -> dict[str, Any]:
 
 def legend(texts: Sequence[str], most: int) -> alt.Legend:
     """A legend above the chart in as many columns as its width allows, at most `most`."""
+    shown = shortened(texts, _LONGEST)
     # The symbol and the gaps beside the text are 30 wide.
-    each = min(LETTER * max(map(len, texts), default=0), _LONGEST) + 30
+    each = LETTER * max(map(len, shown.values()), default=0) + 30
     columns = max(1, min(most, int((WIDTH - 40) // each), len(texts)))
     return alt.Legend(
         title=None,
         orient="top",
         columns=columns,
-        labelLimit=_LONGEST,
+        labelLimit=0,
         symbolLimit=0,  # without it the 31st and all others are left out
+        labelExpr=label_expression(shown) or "datum.label",
     )
-
-
-def label_limit(most: int = 150) -> int:
-    """The room for an axis's labels of any length, pixels."""
-    return most
 
 
 def short(frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports.elastic_lanes import Lanes
+from ringbco.reports.names import label_expression, on_lines
 from ringbco.reports.series import (
     COLOURS,
     FIRST,
@@ -23,7 +24,6 @@ from ringbco.reports.series import (
     Figure,
     colour,
     from_zero,
-    label_limit,
     legend,
     scaled,
     shaded,
@@ -52,6 +52,8 @@ _MANY: Final = 8
 _TWO_LINES: Final = 29
 _BESIDE: Final = 9  # of each of several dots of a row
 _AXIS: Final = 4
+_BESIDE_ROWS: Final = 150
+"""The room for names beside a chart, pixels."""
 # Of a server whose spanning jobs are alone, and of one with most of them; steps between, one path each.
 _LEVELS: Final = 8
 _DARKNESS: Final = (0.22, 1.0)
@@ -111,8 +113,8 @@ def _classes(data: pl.DataFrame, by: str) -> list[str]:
 def names_axis(names: Sequence[str], by: str) -> alt.Y:
     """A row a name, in their order."""
     axis = alt.Axis(
-        labelLimit=label_limit(),
-        labelExpr="split(datum.label, '\\n')",
+        labelLimit=0,
+        labelExpr=f"split({label_expression(_lines_of(names)) or 'datum.label'}, '\\n')",
         grid=False,
         ticks=False,
         domain=False,
@@ -122,9 +124,14 @@ def names_axis(names: Sequence[str], by: str) -> alt.Y:
     return alt.Y(f"{by}:N", title=None, sort=list(names), scale=alt.Scale(domain=list(names)), axis=axis)
 
 
+def _lines_of(names: Sequence[str]) -> dict[str, str]:
+    """What is written beside the rows, on a line or two; of many rows on one."""
+    return on_lines(names, _BESIDE_ROWS, wrap=len(names) <= _MANY)
+
+
 def _row(names: Sequence[str]) -> int:
     """How high a row is, pixels: with room for two lines where a name has two."""
-    if any("\n" in name for name in names):
+    if any("\n" in text for text in _lines_of(names).values()):
         return _TWO_LINES
     return _ROW if len(names) <= _MANY else _ROW_OF_MANY
 

@@ -112,7 +112,7 @@ class Record(Refusing):
         trace = run.get("trace", {})
         if not is_number(trace.get("rows", 0)):
             raise self.key(RUN, {"trace.rows": trace["rows"]}, "trace.rows", "a number of rows")
-        for table, key in (("trace", "sha256"), ("ringbco", "version")):
+        for table, key in (("trace", "sha256"), ("trace", "epoch"), ("ringbco", "version")):
             value = run.get(table, {}).get(key)
             if not isinstance(value, str | None):
                 raise self.key(RUN, {f"{table}.{key}": value}, f"{table}.{key}", "a text")

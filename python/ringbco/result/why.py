@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ringbco.deprecation import renamed
@@ -16,7 +17,7 @@ class Fact:
 
     figures: what is known of it, by the names that JSON has. submitted: when the job was, from when on its
     sentence counts times; None where nobody knows. stay: of the job's, from 0: with the wait before it; None
-    where it is about none.
+    where it is about none. zero: what 0 of the clock is; None where nobody knows.
     """
 
     kind: str
@@ -24,13 +25,14 @@ class Fact:
     figures: Mapping[str, Any]
     submitted: float | None
     stay: int | None = None
+    zero: datetime | None = None
 
     told = renamed("told", "figures")
 
     @property
     def sentence(self) -> str:
         """The same in words."""
-        return sentence(self.kind, self.time, self.figures, self.submitted)
+        return sentence(self.kind, self.time, self.figures, self.submitted, self.zero)
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class Interval:
 class Story:
     """What happened to a job, and why. Times in seconds on the job table's clock.
 
-    queue: the discipline, of a policy with a queue. submitted, finished: None where nobody knows, or it never
-    was. facts: in order of time. lane: its life,
-    in parts that follow each other.
+    epoch: what 0 of that clock is, ISO 8601; None where nobody knows. queue: the discipline, of a policy with
+    a queue. submitted, finished: None where nobody knows, or it never was. facts: in order of time. lane: its
+    life, in parts that follow each other.
     """
 
     job: str
@@ -65,6 +67,7 @@ class Story:
     finished: float | None
     facts: tuple[Fact, ...]
     lane: tuple[Interval, ...]
+    epoch: str | None = None
 
     @property
     def sentences(self) -> list[str]:
@@ -78,6 +81,7 @@ class Story:
             "policy": self.policy,
             "queue": self.queue,
             "cluster": self.cluster,
+            "epoch": self.epoch,
             "submitted": self.submitted,
             "finished": self.finished,
             "story": [

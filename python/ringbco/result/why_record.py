@@ -14,6 +14,7 @@ import polars as pl
 from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io.digests import sha256_of
+from ringbco.result.dates import zero_of
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import check_story
 from ringbco.trace.clock import first_instant
@@ -141,6 +142,7 @@ class Record:
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))
+        self.zero = zero_of(outcome)
         self.stays = outcome.stays
         self._number_jobs()
         self._number_stays()

@@ -42,7 +42,8 @@ class Stays:
     def say(self, kind: str, time: float | None, **told: Any) -> None:
         """Notes a fact."""
         submitted = float(self.record.submit[self.row])
-        self.facts.append(Fact(kind, time, told, None if np.isnan(submitted) else submitted, self.stay))
+        since = None if np.isnan(submitted) else submitted
+        self.facts.append(Fact(kind, time, told, since, self.stay, self.record.zero))
 
     def _parts(self, place: int) -> list[tuple[int, float]]:
         """(server, GPUs) of a stay; empty where they were not recorded."""

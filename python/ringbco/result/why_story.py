@@ -91,7 +91,9 @@ class Teller(Waits):
         finished = float(self.done["finish_time"]) if self.done else None
         name = str(record.run.get("cluster", {}).get("name", "?"))
         queue = str(record.options.get("queue")) if record.policy in QUEUES and not record.planned else None
-        return Story(self.name, record.policy, queue, name, known, finished, tuple(self.facts), lane)
+        epoch = None if record.zero is None else record.zero.isoformat()
+        facts = tuple(self.facts)
+        return Story(self.name, record.policy, queue, name, known, finished, facts, lane, epoch)
 
     def _submitted(self, time: float | None) -> None:
         record, row = self.record, self.row

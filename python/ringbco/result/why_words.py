@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from ringbco.result.diff import PARTS
-from ringbco.units import duration
+from ringbco.units import duration, instant
 
 Told = Mapping[str, Any]
 Clock = Callable[[float], str]
@@ -15,18 +16,29 @@ _SERVERS: Final = 8
 """Servers that are named."""
 
 
-def sentence(kind: str, time: float | None, told: Told, submitted: float | None) -> str:
+def sentence(
+    kind: str, time: float | None, told: Told, submitted: float | None, zero: datetime | None
+) -> str:
     """A fact in words.
 
-    time: when, s. told: its figures. submitted: from when on times are counted; None where nobody knows.
+    time: when, s. told: its figures. submitted: from when on times are counted. zero: what 0 of
+    the clock is. Either is None where nobody knows.
     """
 
     def clock(time: float) -> str:
         if submitted is None:
-            return f"at {duration(time)}"
+            return _at(time, zero)
         return "at submission" if time == submitted else f"{duration(time - submitted)} after submission"
 
+    if kind == "submitted":
+        return _submitted(told, "" if time is None else _at(time, zero), clock)
     return SENTENCES[kind](told, "" if time is None else clock(time), clock)
+
+
+def _at(time: float, zero: datetime | None) -> str:
+    """When, on the job table's clock: "at 2026-03-02 07:05:00", "on day 3, 07:05:00", "at 284700.0 s"."""
+    told = instant(time, zero)
+    return f"on {told}" if told.startswith("day") else f"at {told}"
 
 
 def _number(count: float) -> str:
@@ -67,7 +79,7 @@ def _submitted(told: Told, when: str, clock: Clock) -> str:
     about = [f"{name} {told[name]}" for name in ("user", "vc", "priority") if name in told]
     about += [f"trial of search {told['group']}"] if "group" in told else []
     about += [f"deadline {clock(told['deadline'])}"] if "deadline" in told else []
-    at = f"Submitted at {duration(told['at'])}" if "at" in told else "Submitted, nobody knows when"
+    at = f"Submitted {when}" if "at" in told else "Submitted, nobody knows when"
     return f"{at}. It asks for {asks}" + (f" ({', '.join(about)})." if about else ".")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.epoch import parse_epoch
+from ringbco.trace.clock import clock_zero
 from ringbco.trace.shares import asked_gpus
 
 DAY: Final = 86_400.0
@@ -31,9 +31,9 @@ class Clock:
     epoch: datetime | None = None
 
     @classmethod
-    def parse(cls, text: object) -> Clock:
-        """The clock of an ISO 8601 epoch; one without an epoch where `parse_epoch` finds none."""
-        epoch = parse_epoch(text)
+    def parse(cls, text: object, submit: pl.Series) -> Clock:
+        """The clock of submissions with an ISO 8601 epoch; one without where `clock_zero` finds none."""
+        epoch = clock_zero(text, submit)
         return cls(None if epoch is None else epoch.replace(tzinfo=None))
 
     @property

@@ -126,7 +126,7 @@ def inspect_jobs(
     span = float(submit.max() - submit.min())
     lacks_vc = _without_vc(frame, cluster)
     metadata = _metadata(table)
-    clock = Clock.parse(metadata.get("epoch"))
+    clock = Clock.parse(metadata.get("epoch"), frame["submit_time"])
     periods = Periods.of(submit, clock)
     account = Account.from_metadata(table.metadata)
     figures: dict[str, Any] = {

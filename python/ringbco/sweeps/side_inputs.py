@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
-from ringbco.trace.epoch import EPOCH, parse_epoch
-from ringbco.trace.jobs import read_metadata
+from ringbco.trace.clock import EPOCH, parse_epoch
+from ringbco.trace.epoch import epoch_of
+from ringbco.trace.jobs import read_jobs, read_metadata
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable
 
 if TYPE_CHECKING:
@@ -45,5 +46,5 @@ def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster)
 
 def _epoch(path: str, table: JobTable | None) -> datetime | None:
     """What 0 is on the clock of a trace, of a file or given as a table; None where it does not say."""
-    known = read_metadata(path) if table is None else table.metadata
-    return parse_epoch(known.get(EPOCH))
+    said = None if table is not None else parse_epoch(read_metadata(path).get(EPOCH))
+    return said or epoch_of(read_jobs(path) if table is None else table)

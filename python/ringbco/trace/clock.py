@@ -1,14 +1,46 @@
-"""When the clock of a run sees what happens at a time (docs/model.md)."""
+"""The clock of a job table: what its 0 is, and when a run sees what happens at a time (docs/model.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
+
+EPOCH: Final = "ringbco.epoch"
+"""The footer key of a job table that says what submit_time 0 is."""
+_PLACEHOLDER: Final = 1970
+_UNIX: Final = (946_684_800.0, 4_102_444_800.0)
+"""Submissions of the years 2000 to 2099 in Unix seconds, which count from 1970; no other clock is so late."""
+
+
+def parse_epoch(text: object) -> datetime | None:
+    """The instant of an ISO 8601 text; None for whatever is none.
+
+    Nor is 1970: converters write 1970-01-01 for logs that do not say when they began.
+    """
+    try:
+        epoch = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
+
+
+def clock_zero(text: object, submit: pl.Series) -> datetime | None:
+    """What 0 of the clock of some submissions is; None where nobody knows.
+
+    That is what `text` says or, where it says nothing and all submissions are Unix seconds, 1970 in UTC.
+    """
+    if (said := parse_epoch(text)) is not None or submit.is_empty():
+        return said
+    times = submit.to_numpy()
+    unix = _UNIX[0] <= times.min() and times.max() < _UNIX[1]
+    return datetime(_PLACEHOLDER, 1, 1, tzinfo=UTC) if unix else None
 
 
 def first_instant(times: NDArray[np.float64], options: Mapping[str, Any]) -> NDArray[np.float64]:

@@ -8,39 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ringbco.trace.clock import EPOCH, clock_zero
 from ringbco.units import duration
 
 if TYPE_CHECKING:
     from ringbco.trace.jobs import JobTable
     from ringbco.trace.side_table import SideTable
 
-EPOCH: Final = "ringbco.epoch"
-"""The footer key of a job table that says what submit_time 0 is."""
 NO_EPOCH: Final = "the job table does not say on which date its clock begins"
 NO_EPOCH_HINT: Final = (
     "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
 )
 """What a date meets where the table has no epoch, and how to mend it."""
-_PLACEHOLDER: Final = 1970
 _LATE: Final = 0.01
 """The share of deadlines that may lie before their own submission without a word."""
 
 
 def epoch_of(table: JobTable) -> datetime | None:
-    """What submit_time 0 is, by the table's footer; None where it does not say."""
-    return parse_epoch(table.metadata.get(EPOCH))
-
-
-def parse_epoch(text: object) -> datetime | None:
-    """The instant of an ISO 8601 text; None for whatever is none.
-
-    Nor is 1970: converters write 1970-01-01 for logs that do not say when they began.
-    """
-    try:
-        epoch = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
+    """What submit_time 0 is (`clock_zero`); None where the table does not say."""
+    return clock_zero(table.metadata.get(EPOCH), table.frame["submit_time"])
 
 
 def seconds_since(epoch: datetime, text: str) -> float:

@@ -37,6 +37,7 @@ from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
 from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
+from ringbco.trace.clock import EPOCH, clock_zero
 from ringbco.trace.other_names import near_name
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
@@ -105,19 +106,20 @@ class JobTable:
 
     @property
     def epoch(self) -> str | None:
-        """When the table's clock began, ISO 8601; None where the footer does not say it."""
-        placeholder = "placeholder" in self.metadata.get(f"{METADATA_PREFIX}epoch_note", "")
-        return None if placeholder else self.metadata.get(f"{METADATA_PREFIX}epoch")
+        """When the table's clock began, ISO 8601; None where neither footer nor Unix seconds say it."""
+        zero = clock_zero(self.metadata.get(EPOCH), self.frame["submit_time"])
+        return None if zero is None else zero.isoformat()
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What run.toml says of the table: path, SHA-256 of the file, rows; not to be changed."""
+        """What run.toml says of the table: path, SHA-256, rows, epoch; not to be changed."""
         if self.moved_from is not None:
             table, seed = self.moved_from
             return {**table.identity, "moved": seed}
         path = Path(self.source)
         sha256 = digest(path) if path.is_file() else None
-        return {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
+        told = {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
+        return told if self.epoch is None else {**told, "epoch": self.epoch}
 
     told = renamed("told", "identity")
     moved = renamed("moved", "moved_from")

@@ -11,15 +11,10 @@
   const at = (name) => root.querySelector(`[data-at="${name}"]`);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const span = data.last - data.first;
-  const seconds = (tick) => data.first + (tick / LAST) * span;
   const long = (ticks) => (ticks / LAST) * span;
 
   // Words -----------------------------------------------------------------------------------------------------------
-  const two = (number) => String(Math.floor(number)).padStart(2, "0");
-  const clock = (tick) => {
-    const time = Math.round(seconds(tick)), sign = time < 0 ? "-" : "", whole = Math.abs(time);
-    return `${sign}day ${Math.floor(whole / 86400)}, ${two((whole / 3600) % 24)}:${two((whole / 60) % 60)}:${two(whole % 60)}`;
-  };
+  const clock = (tick) => track.clock(tick);
   const duration = (time) => {
     for (const [unit, name] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
       if (time >= unit) return `${(time / unit).toPrecision(3)} ${name}`.replace(/\.0+ /, " ");
@@ -164,7 +159,7 @@
       this.show(scene);
       this.canvas.addEventListener("pointermove", (event) => this.point(event));
       this.canvas.addEventListener("pointerleave", () => { at("tip").hidden = true; });
-      this.canvas.addEventListener("click", (event) => { const stay = this.under(event); start(stay === null ? null : this.scene.ids[this.scene.stays.job[stay]]); });
+      this.canvas.addEventListener("click", (event) => { const found = this.under(event); start(found === null || found.stay === null ? null : this.scene.ids[this.scene.stays.job[found.stay]]); });
     }
     show(scene) {
       this.scene = scene;
@@ -180,18 +175,21 @@
     fit() {
       const { servers } = this.scene, count = servers.gpus.length, widest = Math.max(...servers.gpus);
       const width = Math.max(this.canvas.parentElement.clientWidth, 200), height = Math.max(260, Math.min(innerHeight * 0.5, 600));
-      const rows = at("layout").value === "rows", label = rows ? 8 * String(servers.index[count - 1]).length + 8 : 0;
+      // A server's number stands left of its row or, in the grid, above its block; left of the first where that is too small.
+      const rows = at("layout").value === "rows", digits = 7 * String(servers.index[count - 1]).length;
       const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
-      let size = rows ? 20 : 36, across = 1, tall = 0;
+      let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0;
       for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
         const gap = size > 3 ? (rows ? 2 : 4) : 1;
-        this.gap = gap; this.step = [label + wide * size + (rows ? 10 : gap), high * size + gap];
-        across = Math.max(1, Math.floor(width / this.step[0]));
+        above = !rows && size >= 8 && wide * size >= digits ? 13 : 0;
+        label = above ? 0 : digits + 8;
+        this.step = [(rows ? label : 0) + wide * size + (rows ? 10 : gap), above + high * size + gap];
+        across = Math.max(1, Math.floor((width - (rows ? 0 : label)) / this.step[0]));
         tall = Math.ceil(count / across) * this.step[1];
-        if (tall <= height && this.step[0] <= width) break;
+        if (tall <= height && label + this.step[0] <= width) break;
       }
       const scale = devicePixelRatio || 1;
-      Object.assign(this, { size: Math.max(size, 0.5), across, wide, label, rows, tall });
+      Object.assign(this, { size: Math.max(size, 0.5), across, wide, label, above, rows, tall });
       this.canvas.style.height = `${Math.ceil(tall)}px`;
       this.canvas.width = Math.round(width * scale);
       this.canvas.height = Math.ceil(tall * scale);
@@ -199,7 +197,19 @@
       this.pen.setTransform(scale, 0, 0, scale, 0, 0);
     }
     corner(server) {
-      return [(server % this.across) * this.step[0] + this.label, Math.floor(server / this.across) * this.step[1]];
+      return [(server % this.across) * this.step[0] + this.label, Math.floor(server / this.across) * this.step[1] + this.above];
+    }
+    numbers() {
+      const { pen, size, across, step } = this, left = this.rows ? size > 7 : !this.above, every = this.rows || this.above ? 1 : across * Math.ceil(12 / step[1]);
+      if (!left && !this.above) return;
+      pen.fillStyle = tone("--soft");
+      pen.font = "11px system-ui, sans-serif";
+      pen.textAlign = left ? "right" : "left";
+      this.scene.servers.index.forEach((name, server) => {
+        if (server % every) return;
+        const [x, y] = this.corner(server);
+        if (left) pen.fillText(name, x - 5, y + Math.max(size - 4, 9)); else pen.fillText(name, x, y - 3);
+      });
     }
     // What holds GPUs now, how many spanning jobs each server has, and each one's contention: the most of its servers.
     look() {
@@ -242,12 +252,7 @@
         }
       }
       pen.globalAlpha = 1;
-      if (this.rows && size > 7) {
-        pen.fillStyle = tone("--soft");
-        pen.font = "11px system-ui, sans-serif";
-        pen.textAlign = "right";
-        servers.index.forEach((name, server) => { const [left, top] = this.corner(server); pen.fillText(name, left - 5, top + size - 4); });
-      }
+      this.numbers();
       const full = new Map();
       let busy = 0;
       for (const row of this.active) {
@@ -306,26 +311,34 @@
       pen.closePath();
       pen.stroke();
     }
+    // The server and the GPU that are pointed at, and the stay that holds it; null beside the blocks.
     under(event) {
-      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-      const column = Math.floor(x / this.step[0]), server = Math.floor(y / this.step[1]) * this.across + column;
-      if (column >= this.across || server >= this.scene.servers.gpus.length) return null;
-      const [left, top] = this.corner(server), across = Math.floor((x - left) / this.size);
+      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left - (this.rows ? 0 : this.label), y = event.clientY - box.top;
+      const column = Math.floor(x / this.step[0]), server = Math.floor(y / this.step[1]) * this.across + column, { servers, base, held } = this.scene;
+      if (column < 0 || column >= this.across || server >= servers.gpus.length) return null;
+      const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.size);
       const gpu = Math.floor((y - top) / this.size) * this.wide + across;
-      this.pointed = server;
-      if (across < 0 || across >= this.wide || gpu < 0 || gpu >= this.scene.servers.gpus[server]) return null;
-      const row = this.owner[this.scene.base[server] + gpu];
-      return row < 0 ? null : this.scene.held.stay[row];
+      if (across < 0 || across >= this.wide || gpu < 0 || gpu >= servers.gpus[server]) return null;
+      const row = this.owner[base[server] + gpu];
+      return { server, stay: row < 0 ? null : held.stay[row] };
     }
     point(event) {
-      const tip = at("tip"), stay = this.under(event);
-      tip.hidden = stay === null;
-      this.canvas.style.cursor = stay === null ? "default" : "pointer";
-      if (stay === null) return;
-      tip.replaceChildren(...facts(this.scene, stay).map((line, n) => element(n ? "div" : "strong", line)));
+      const tip = at("tip"), found = this.under(event);
+      tip.hidden = found === null;
+      this.canvas.style.cursor = found === null || found.stay === null ? "default" : "pointer";
+      if (found === null) return;
+      const lines = found.stay === null ? [this.where(found.server), "idle"] : [...facts(this.scene, found.stay), this.where(found.server)];
+      tip.replaceChildren(...lines.map((line, n) => element(n ? "div" : "strong", line)));
       const box = root.getBoundingClientRect();
       tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4))}px`;
       tip.style.top = `${event.clientY - box.top + 16}px`;
+    }
+    // A server by its number and type, and why it is away.
+    where(server) {
+      const { servers, gone, causes } = this.scene, type = servers.gpu_type ? `, ${servers.gpu_type[server]}` : "";
+      let away = "";
+      for (let row = 0; row < gone.rows; row++) if (gone.server[row] === server && gone.start[row] <= now && gone.end[row] > now) { const cause = causes[gone.cause[row] - 1]; away = cause === "asleep" ? ", asleep" : `, down${cause ? `: ${cause}` : ""}`; }
+      return `server ${servers.index[server]}${type}${away}`;
     }
     list() {
       const { scene } = this, rows = this.queue.map((row) => {
@@ -424,15 +437,15 @@
       const { job, stays } = scene;
       if (job === null) return [element("p", `${scene.label}: not there`)];
       const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
-      const width = (from, to) => `${((to - from) / LAST) * 100}%`;
+      const width = (from, to) => `${(track.share(to) - track.share(from)) * 100}%`, left = (at) => `${track.share(at) * 100}%`;
       for (const row of own) {
         const wait = element("i", "", { class: "wait" }), run = element("i", "", {});
-        Object.assign(wait.style, { left: width(0, stays.since[row]), width: width(stays.since[row], stays.start[row]) });
-        Object.assign(run.style, { left: width(0, stays.start[row]), width: width(stays.start[row], stays.end[row]) });
+        Object.assign(wait.style, { left: left(stays.since[row]), width: width(stays.since[row], stays.start[row]) });
+        Object.assign(run.style, { left: left(stays.start[row]), width: width(stays.start[row], stays.end[row]) });
         lane.append(wait, run);
       }
       const mark = element("i", "", { class: "mark" });
-      mark.style.left = width(0, now);
+      mark.style.left = left(now);
       lane.append(mark);
       // Of very many stays those around now.
       const here = Math.max(0, own.findLastIndex((row) => stays.since[row] <= now)), from = Math.max(0, Math.min(here - STAYS / 2, own.length - STAYS));
@@ -451,39 +464,7 @@
     }));
   };
 
-  // The track: utilisation, queue and events over the whole clock ---------------------------------------------------
-  const track = () => {
-    const canvas = at("track"), scale = devicePixelRatio || 1, width = canvas.parentElement.clientWidth, lanes = sides.length;
-    const kinds = [...new Set(sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.ended[scene.stays.ended[row]])))];
-    const height = 100 + (kinds.length ? lanes * 12 + 4 : 0), pen = canvas.getContext("2d");
-    canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = `${height}px`;
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    const top = (scene) => (scene.total = scene.base[scene.servers.gpus.length]);
-    const most = Math.max(1, ...sides.flatMap(({ scene }) => scene.series.queued));
-    const path = (values, limit, from, tall) => {
-      pen.beginPath();
-      values.forEach((value, n) => { const x = (n / values.length) * width, y = from + tall * (1 - Math.min(value / limit, 1)); pen.lineTo(x, y); pen.lineTo(((n + 1) / values.length) * width, y); });
-    };
-    pen.font = "11px system-ui, sans-serif";
-    sides.forEach(({ scene }, n) => {
-      pen.strokeStyle = tone(n ? "--second" : "--first");
-      pen.lineWidth = 1.5;
-      path(scene.series.busy, top(scene), 15, 32); pen.stroke();
-      path(scene.series.queued, most, 64, 32); pen.stroke();
-      const seen = new Set();
-      for (const row of scene.events) {
-        const x = Math.round((scene.stays.end[row] / LAST) * width), kind = scene.ended[scene.stays.ended[row]];
-        if (seen.has(`${x} ${kind}`)) continue;
-        seen.add(`${x} ${kind}`);
-        pen.fillStyle = EVENTS[kind] || OTHER;
-        pen.fillRect(x, 102 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
-      }
-    });
-    pen.fillStyle = tone("--soft");
-    pen.fillText(`GPUs busy, of ${top(sides[0].scene).toLocaleString("en")}`, 0, 11);
-    pen.fillText(`jobs waiting, up to ${Math.round(most).toLocaleString("en")}`, 0, 60);
-    at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
-  };
+  // Keys of colours --------------------------------------------------------------------------------------------------
   const key = (colour, text) => {
     const made = element("span", text), swatch = element("i", "");
     swatch.style.background = colour;
@@ -501,15 +482,16 @@
     waiting = false;
     if (playing) {
       const since = Math.min(time - drawn, still.matches ? 2000 : 100), whole = Number(at("speed").value) * 1000;
-      if (!still.matches || time - drawn >= 1000) { now = Math.min(LAST, now + (since / whole) * LAST); drawn = time; }
+      if (!still.matches || time - drawn >= 1000) { now = Math.min(LAST, now + (since / whole) * (track.shown.to - track.shown.from)); drawn = time; }
       if (now >= LAST) play(false);
       ask();
     }
     for (const side of sides) side.draw();
-    const place = at("place"), share = now / LAST;
-    place.value = share * 1e6;
+    track.turn(now);
+    const place = at("place");
+    place.value = (now / LAST) * 1e6;
     place.setAttribute("aria-valuetext", clock(now));
-    at("cursor").style.left = `${share * 100}%`;
+    at("cursor").style.left = `${track.share(now) * 100}%`;
     at("clock").textContent = clock(now);
     if (playing && time - told < 200) return;
     told = time;
@@ -518,6 +500,7 @@
     if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
     if (!playing) at("said").textContent = `${missing}${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
   };
+  const track = ringbcoTrack({ root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask: (soon) => ask(soon), move: (tick) => move(tick), keep: (from, to) => { now = Math.min(Math.max(now, from), to); }, sides: () => sides });
   const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
   const move = (tick) => { now = Math.max(0, Math.min(LAST, tick)); ask(true); };
   const play = (on) => {
@@ -534,8 +517,10 @@
   };
 
   // Handling --------------------------------------------------------------------------------------------------------
+  const stride = (far) => (track.shown.to - track.shown.from) / (far ? 50 : 600);
   const KEYS = {
-    " ": () => play(!playing), ArrowRight: (far) => move(now + LAST / (far ? 50 : 600)), ArrowLeft: (far) => move(now - LAST / (far ? 50 : 600)),
+    " ": () => play(!playing), ArrowRight: (far) => move(now + stride(far)), ArrowLeft: (far) => move(now - stride(far)),
+    "+": () => track.zoom(1 / 4, now), "-": () => track.zoom(4, now), a: () => track.all(),
     Home: () => move(0), End: () => move(LAST), n: () => event(1), p: () => event(-1), Escape: () => start(null),
     f: () => { at("find").focus(); at("find").select(); }, t: () => at("as-table").click(),
   };
@@ -558,16 +543,16 @@
     at("find").addEventListener("change", () => start(at("find").value.trim() || null));
     at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); ask(true); });
     root.addEventListener("click", (event) => { const job = event.target.closest("[data-job]"); if (job) start(job.dataset.job); });
-    root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track(); start(follow); }));
+    root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track.draw(); start(follow); }));
     addEventListener("resize", resize);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", resize);
   };
-  const resize = () => { for (const side of sides) side.fit(); track(); ask(true); };
+  const resize = () => { for (const side of sides) side.fit(); track.draw(); ask(true); };
 
   // Where the page opens: in the middle of the longest queue or, where nobody waits, where most GPUs are busy.
   const busiest = () => {
-    const { queued, busy } = sides[0].scene.series, most = Math.max(...queued), values = most > 0 ? queued : busy;
-    return ((values.indexOf(Math.max(...values)) + 0.5) / values.length) * LAST;
+    const { from, to } = track.shown, { queued, busy } = track.means(sides[0].scene, from, to), most = Math.max(...queued), values = most > 0 ? queued : busy;
+    return from + ((values.indexOf(Math.max(...values)) + 0.5) / values.length) * (to - from);
   };
   const begin = async () => {
     try {
@@ -582,9 +567,10 @@
     for (const [name, { text, there }] of Object.entries(MODES)) if (!there || scenes.some(there)) at("colour").append(element("option", text, { value: name }));
     handle();
     legend();
-    track();
+    track.handle();
+    track.open();
     move(busiest());
-    window.ringbcoPlayer = { move, play, last: LAST, frame: () => sides.forEach((side) => side.draw()) };
+    window.ringbcoPlayer = { move, play, last: LAST, track, series: (side, from = 0, to = LAST) => track.means(sides[side].scene, from, to), frame: () => sides.forEach((side) => side.draw()) };
     root.dataset.ready = "";
   };
   requestAnimationFrame(() => setTimeout(begin));
