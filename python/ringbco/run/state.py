@@ -139,7 +139,7 @@ class State(OldNames):
     @property
     def over_quota(self) -> NDArray[np.uint32]:
         """Rows of the jobs on borrowed GPUs, in the order of fifo: their stays are over quota."""
-        return self._once("over_quota", self._course.guests)
+        return self._once("over_quota", self._course.over_quota)
 
     @property
     def protected(self) -> NDArray[np.uint32]:
