@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 EPOCH: Final = "ringbco.epoch"
 """The footer key of a job table that says what submit_time 0 is."""
-NO_EPOCH: Final = "the job table does not say on which date its clock begins"
-NO_EPOCH_HINT: Final = (
-    "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
-)
-"""What a date meets where the table has no epoch, and how to mend it."""
 _PLACEHOLDER: Final = 1970
 _LATE: Final = 0.01
 """The share of deadlines that may lie before their own submission without a word."""
@@ -41,25 +36,6 @@ def parse_epoch(text: object) -> datetime | None:
     except ValueError:
         return None
     return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
-
-
-def seconds_since(epoch: datetime, text: str) -> float:
-    """Seconds from the epoch to a date, or a date and time, of ISO 8601; without an offset, on its clock.
-
-    Raises ValueError for anything else, and for an offset where the epoch has none.
-    """
-    when = datetime.fromisoformat(text.strip())
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=epoch.tzinfo)
-    elif epoch.tzinfo is None:
-        raise ValueError(text)
-    return (when - epoch).total_seconds()
-
-
-def date_on(epoch: datetime) -> str:
-    """What is expected where a date is read on an epoch."""
-    own = "with" if epoch.tzinfo is not None else "without"
-    return f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
 
 
 def outside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:
