@@ -183,7 +183,7 @@ def test_presets() -> None:
     assert (whole.num_servers, whole.num_gpus, len(whole.vc_names)) == (352, 2816, 11)
     assert whole.vc_servers("0e4a51").size == 32
     assert {Cluster.parse(f"preset:{name}").server_gpus.max() for name in preset_names()} == {8}
-    assert "did you mean philly-6214e9" in str(refusal("preset:philly-6214e8"))
+    assert "did you mean preset:philly-6214e9?" in str(refusal("preset:philly-6214e8"))
 
 
 @pytest.mark.parametrize("text", ["0x8", "8x0", "0x0"])

@@ -24,7 +24,8 @@ from ringbco.result.window import EmptyWindowError
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS, REPLAY
 from ringbco.trace import ties as ties_
-from ringbco.trace.epoch import NO_EPOCH, NO_EPOCH_HINT, date_on, epoch_of, seconds_since
+from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
+from ringbco.trace.epoch import epoch_of
 from ringbco.trace.other_names import nearest
 from ringbco.trace.searches import Search
 from ringbco.trace.side_tables import KINDS

@@ -1,4 +1,4 @@
-"""The clock of a job table: what its 0 is, and when a run sees what happens at a time (docs/model.md)."""
+"""The clock of a job table: its zero, dates on it, and when a run sees what happens (docs/model.md)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+NO_EPOCH: Final = "the job table does not say on which date its clock begins"
+NO_EPOCH_HINT: Final = (
+    "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
+)
+"""What a date meets where the table has no epoch, and how to mend it."""
 EPOCH: Final = "ringbco.epoch"
 """The footer key of a job table that says what submit_time 0 is."""
 _PLACEHOLDER: Final = 1970
@@ -56,3 +61,22 @@ def first_instant(times: NDArray[np.float64], options: Mapping[str, Any]) -> NDA
     n = np.where((n - 1) * slot >= times, n - 1, n)
     n = np.where(n * slot < times, n + 1, n)
     return np.asarray(n * slot)
+
+
+def seconds_since(epoch: datetime, text: str) -> float:
+    """Seconds from the epoch to a date, or a date and time, of ISO 8601; without an offset, on its clock.
+
+    Raises ValueError for anything else, and for an offset where the epoch has none.
+    """
+    when = datetime.fromisoformat(text.strip())
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=epoch.tzinfo)
+    elif epoch.tzinfo is None:
+        raise ValueError(text)
+    return (when - epoch).total_seconds()
+
+
+def date_on(epoch: datetime) -> str:
+    """What is expected where a date is read on an epoch."""
+    own = "with" if epoch.tzinfo is not None else "without"
+    return f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"

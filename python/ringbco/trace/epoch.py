@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from ringbco.trace.jobs import JobTable
     from ringbco.trace.side_table import SideTable
 
-NO_EPOCH: Final = "the job table does not say on which date its clock begins"
-NO_EPOCH_HINT: Final = (
-    "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
-)
-"""What a date meets where the table has no epoch, and how to mend it."""
 _LATE: Final = 0.01
 """The share of deadlines that may lie before their own submission without a word."""
 
@@ -27,25 +22,6 @@ _LATE: Final = 0.01
 def epoch_of(table: JobTable) -> datetime | None:
     """What submit_time 0 is (`clock_zero`); None where the table does not say."""
     return clock_zero(table.metadata.get(EPOCH), table.frame["submit_time"])
-
-
-def seconds_since(epoch: datetime, text: str) -> float:
-    """Seconds from the epoch to a date, or a date and time, of ISO 8601; without an offset, on its clock.
-
-    Raises ValueError for anything else, and for an offset where the epoch has none.
-    """
-    when = datetime.fromisoformat(text.strip())
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=epoch.tzinfo)
-    elif epoch.tzinfo is None:
-        raise ValueError(text)
-    return (when - epoch).total_seconds()
-
-
-def date_on(epoch: datetime) -> str:
-    """What is expected where a date is read on an epoch."""
-    own = "with" if epoch.tzinfo is not None else "without"
-    return f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
 
 
 def outside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:

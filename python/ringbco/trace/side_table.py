@@ -19,8 +19,8 @@ from ringbco.io.digests import sha256_of
 from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
+from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.column import Column
-from ringbco.trace.epoch import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
 from ringbco.units import index_ranges
