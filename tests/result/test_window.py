@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from copy import deepcopy
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ringbco import Outcome, compare, replay
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import lines
+from ringbco.result.window import described
 from ringbco.run.again import compare_results, read_repeat
 from ringbco.trace.jobs import from_frame
 
@@ -329,3 +331,10 @@ def test_a_report_says_of_which_jobs_its_figures_are(invoke: Invoke, tmp_path: P
     refused = invoke("report", "cmp/fifo", "-o", "page.html")
     assert refused.returncode == 1
     assert "jobs: 4: expected 3, the rows of jobs.parquet in the window" in refused.stderr
+
+
+def test_a_window_is_told_by_dates_where_there_are_some() -> None:
+    summary = {"measure_from": 1_772_409_600.0, "measure_to": 1_772_496_000.0}
+    assert described(summary, datetime(1970, 1, 1, tzinfo=UTC)) == (
+        "submitted from 2026-03-02 00:00:00 on and before 2026-03-03 00:00:00"
+    )
