@@ -14,6 +14,7 @@ import pytest
 from comparisons import printed
 from ringbco import compare, replay, report
 from ringbco.errors import InputError
+from ringbco.reports.facts import headline
 from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.notebook import comparison_html
@@ -59,10 +60,14 @@ def figures_shown(made: Comparison, key: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("key", ["mean_jct", "p99_wait", "mean_jct_over_bound", "mean_contention"])
 def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: str) -> None:
     (measure,) = (measure for measure in COMPARED if measure.key == key)
-    parts = [part for both in figures_shown(comparison, key) for part in both]
+    every = [part for both in figures_shown(comparison, key) for part in both]
     terminal, notebook = printed(comparison, 200, every=True), text(comparison_html(comparison))
     shown = text(page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1])
-    for where in (terminal, notebook, shown):
+    # The page's columns have one unit, which their titles tell.
+    (line,) = (line for group in headline(comparison) for line in group if line.title == measure.title)
+    on_page = [part for cell in line.cells for part in (cell.text, *cell.below)]
+    assert len(on_page) == len([part for part in every if part])
+    for where, parts in ((terminal, every), (notebook, every), (shown, on_page)):
         begin = 0 if where is shown else where.index(measure.title)
         # On a terminal the ends are a line of their own.
         row = where[begin : None if where is shown else begin + 900]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ringbco.reports.drawing import draw
 from ringbco.reports.names import label_expression, on_lines, shortened, width
-from ringbco.reports.series import WIDTH, legend
+from ringbco.reports.series import legend
 from ringbco.reports.shapes import names_axis
 
 LONG = "fifo --order fairshare --queue easy --placement best-fit --preempt-cost 30"
@@ -71,7 +71,7 @@ def test_charts_write_them_whole(name: str) -> None:
         color=alt.Color("at:N", scale=alt.Scale(domain=names), legend=legend(names, 4)),
     )  # fmt: skip
     texts = set(ElementTree.fromstring(draw("svg", json.dumps(chart.to_dict()))).itertext())
-    assert {*on_lines(names, 150.0, wrap=True)[name].split("\n"), shortened(names, WIDTH - 70)[name]} <= texts
+    assert {*on_lines(names, 150.0, wrap=True)[name].split("\n"), shortened(names, 280.0)[name]} <= texts
 
 
 def test_names_that_fit_need_no_expression() -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ringbco import Outcome, compare, replay
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import lines
+from ringbco.result.window import described
 from ringbco.run.again import compare_results, read_repeat
 from ringbco.trace.jobs import JobTable, from_frame
 
@@ -435,3 +436,10 @@ def test_dates_of_a_window_in_a_sweep(tmp_path: Path) -> None:
         InputError, match=r'base\.measure_from: "2024-03-33": expected a date and time such as'
     ):
         ringbco.sweep(spec, tmp_path / "none")
+
+
+def test_a_window_is_told_by_dates_where_there_are_some() -> None:
+    summary = {"measure_from": 1_772_409_600.0, "measure_to": 1_772_496_000.0}
+    assert described(summary, datetime(1970, 1, 1, tzinfo=UTC)) == (
+        "submitted from 2026-03-02 00:00:00 on and before 2026-03-03 00:00:00"
+    )

@@ -9,7 +9,7 @@ from ringbco.reports.names import shortened
 from ringbco.reports.series import COLOURS, DASHES, looks, tone_name
 
 _NAME: Final = 150
-"""The room for a name in a table, pixels."""
+"""The room for a result's name in a table, pixels."""
 
 
 class Swatch(NamedTuple):
@@ -64,13 +64,13 @@ def named(labels: Collection[str]) -> dict[str, Cell]:
     places = looks(labels)
     return {
         label: cell._replace(swatch=swatch(places[label]) if len(labels) > 1 else None)
-        for label, cell in names(labels).items()
+        for label, cell in names(labels, _NAME).items()
     }
 
 
-def names(texts: Collection[str]) -> dict[str, Cell]:
-    """Cells with names, one line each."""
+def names(texts: Collection[str], room: float) -> dict[str, Cell]:
+    """Cells with names, one line each. room: pixels; a name that is wider is shortened in the middle."""
     return {
         text: Cell(short, words=True, name=True, whole="" if short == text else text)
-        for text, short in shortened(list(texts), _NAME).items()
+        for text, short in shortened(list(texts), room).items()
     }

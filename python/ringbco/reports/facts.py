@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from ringbco.errors import InputError
 from ringbco.reports.cells import Cell
 from ringbco.result.comparison import Comparison, as_comparison
+from ringbco.result.dates import zero_of
 from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
 from ringbco.result.outcome import Outcome
@@ -151,7 +152,7 @@ def _jobs(outcome: Outcome) -> str:
         "jobs_dropped": "dropped as too large",
     }
     counts = {why: outcome.summary.get(key, 0) for key, why in fates.items()}
-    window = described(outcome.summary)
+    window = described(outcome.summary, zero_of(outcome))
     measured = f", figures are of the {outcome.summary.get('jobs', 0):,} {window}" if window else ""
     return f"{outcome.jobs.height:,} ran{measured}" + "".join(
         f", {count:,} {why}" for why, count in counts.items() if count

@@ -13,6 +13,7 @@ from ringbco.reports.style import Shown, render_chart
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
+from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import described, measured
 
@@ -80,7 +81,7 @@ def _subtitle(comparison: Comparison) -> str:
     results = comparison.outcomes
     counts = {measured(outcome).height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
-    windows = {described(outcome.summary) for outcome in results.values()}
+    windows = {described(outcome.summary, zero_of(outcome)) for outcome in results.values()}
     if windows != {""}:
         one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
         jobs += f" {one} (charts over time show the whole run)"

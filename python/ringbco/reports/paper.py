@@ -16,6 +16,7 @@ from ringbco.io.atomic import check_output, replacing
 from ringbco.reports import pictures
 from ringbco.reports.drawing import check_room
 from ringbco.reports.text_tables import MADE, TABLES, Sheet, TextCell
+from ringbco.result.dates import zero_of
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.sentences import of_runs
 from ringbco.result.window import described
@@ -36,7 +37,7 @@ def caption_of(comparison: Comparison) -> str:
         return ", ".join(dict.fromkeys(what(outcome) for outcome in outcomes))
 
     jobs = all_of(lambda outcome: f"{outcome.summary['jobs']:,}")
-    windows = all_of(lambda outcome: described(outcome.summary))
+    windows = all_of(lambda outcome: described(outcome.summary, zero_of(outcome)))
     of_those = f", {windows}," if windows.strip(", ") else ""
     trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
     cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))

@@ -74,7 +74,7 @@ GLANCE: Final = "At a glance"
 """The chapter of a page's first screen."""
 
 DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
-_LONGEST: Final = WIDTH - 70  # of a legend's texts, pixels
+_LONGEST: Final = 280  # of a legend's texts, pixels: it begins where the plot does, beside the names
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
 _NEAR: Final = 0.6

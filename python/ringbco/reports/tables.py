@@ -18,6 +18,8 @@ from ringbco.result.window import measured
 from ringbco.units import instant, number, shared
 
 _MOST_MEASURES: Final = 4
+_JOB: Final = 300
+"""The room for a job's name, pixels."""
 _TIMES: Final = frozenset(("waited", "run_time", *CAUSES))
 _OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
@@ -175,7 +177,7 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
 
 def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs, zero = longest(outcome), zero_of(outcome)
-    called = names(jobs["job_id"].to_list())
+    called = names(jobs["job_id"].to_list(), _JOB)
     # The causes are parts of the wait: they have its unit.
     waited, ran = (shared("time", jobs[name].to_list()) for name in ("waited", "run_time"))
     units = {name: ran if name == "run_time" else waited for name in jobs.columns if name in _TIMES}

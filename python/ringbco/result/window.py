@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ringbco.errors import UsageError
-from ringbco.units import duration
+from ringbco.units import duration, instant
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import polars as pl
     from numpy.typing import NDArray
 
@@ -96,11 +98,18 @@ def of_summary(summary: object) -> Window | None:
     return Window(-math.inf if since is None else since, math.inf if until is None else until)
 
 
-def described(summary: Mapping[str, Any]) -> str:
-    """Of which jobs the figures of a summary are, in words: "" where they are of all."""
+def described(summary: Mapping[str, Any], zero: datetime | None = None) -> str:
+    """Of which jobs the figures of a summary are, in words: "" where they are of all.
+
+    zero: what 0 of the clock is; its instants are dates then.
+    """
     window = of_summary(summary)
     if window is None:
         return ""
-    parts = [f"from {duration(window.since)} on"] if window.since > -math.inf else []
-    parts += [f"before {duration(window.until)}"] if window.until < math.inf else []
+
+    def told(time: float) -> str:
+        return duration(time) if zero is None else instant(time, zero)
+
+    parts = [f"from {told(window.since)} on"] if window.since > -math.inf else []
+    parts += [f"before {told(window.until)}"] if window.until < math.inf else []
     return f"submitted {' and '.join(parts)}"
