@@ -38,11 +38,11 @@ const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a 
 const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
     .form("FILE|draw:...")
     .panel(OUTAGES)
-    .help("When servers are down: a file with the columns server, down_at, up_at and cause, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
+    .help("When servers are down: a file with the columns server, down_at, up_at and cause, where a server may be a range such as 0-3, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
 const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV file, or a frame, of maintenance")
     .form("FILE")
     .panel(OUTAGES)
-    .help("When servers will be down, as known ahead, with the columns server, down_at, up_at and cause: an order, srtf and srsf start no job that by its estimate would still run then; all others meet it as an outage (docs/operators.md#maintenance).");
+    .help("When servers will be down, as known ahead, with the columns of --outages: an order, srtf and srsf start no job that by its estimate would still run then; all others meet it as an outage (docs/operators.md#maintenance).");
 const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
     .form("FILE")
     .panel(EXECUTION)
@@ -62,7 +62,7 @@ const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .unit("share or s")
     .form("SHARE|TIME")
     .panel(OUTPUT)
-    .help("Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to 1 is a share of the span of submissions, any other a time of the results (docs/results.md#a-window).");
+    .help("Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to 1 is a share of the span of submissions, any other a time of the results, and 2024-05-01T06:30 one on the epoch of the job table (docs/results.md#a-window).");
 const REPLAY_MEASURE_TO: Entry =
     Entry::moment("measure-to").or("the end of the run").unit("share or s").form("SHARE|TIME").panel(OUTPUT).help(
         "Figures are of the jobs submitted before then, and of the time before then, written as for --measure-from.",
