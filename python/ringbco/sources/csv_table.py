@@ -48,12 +48,13 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
-from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, index_note
+from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
 from ringbco.trace.other_names import (
     NODES_ALONE,
     NODES_GO,
     convert_command,
     hint_at,
+    index_note,
     lists_nodes,
     near_name,
 )

@@ -38,7 +38,7 @@ from ringbco.io.memory import raise_lack
 from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
 from ringbco.trace.clock import EPOCH, clock_zero
-from ringbco.trace.other_names import near_name
+from ringbco.trace.other_names import index_note, near_name
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
@@ -377,15 +377,6 @@ def _without_index(raw: Raw) -> Raw:
     index = index_columns(raw.frame)
     notes = tuple(index_note(raw.source, raw.frame[name]) for name in index)
     return raw._replace(frame=raw.frame.drop(index), notes=notes) if index else raw
-
-
-def index_note(source: str, column: pl.Series) -> str:
-    """What to say of a column that is left out as an index of pandas."""
-    called = f"column {column.name}" if column.name.strip() else "first column, which has no name,"
-    return (
-        f"{source}: its {called} is taken for pandas' index and ignored: {column.len():,} whole numbers from"
-        f" {column[0]} on; `df.to_csv(..., index=False)` writes none"
-    )
 
 
 def _own_keys(metadata: Mapping[str, str]) -> dict[str, str]:

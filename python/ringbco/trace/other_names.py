@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ringbco import errors
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _EASY: Final = "fifo with --queue easy"
 
@@ -176,3 +179,12 @@ def convert_command(file: str, meant: Mapping[str, str], unknown: Iterable[str] 
     """The command that makes a job table of a CSV file whose columns are `meant`."""
     words = ("ringbco convert csv", shlex.quote(file), map_options(meant, unknown), "-o jobs.parquet")
     return " ".join(filter(None, words))
+
+
+def index_note(source: str, column: pl.Series) -> str:
+    """What to say of a column that is left out as an index of pandas."""
+    called = f"column {column.name}" if column.name.strip() else "first column, which has no name,"
+    return (
+        f"{source}: its {called} is taken for pandas' index and ignored: {column.len():,} whole numbers from"
+        f" {column[0]} on; `df.to_csv(..., index=False)` writes none"
+    )
