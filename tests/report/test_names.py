@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ringbco
 from ringbco.reports.drawing import draw
 from ringbco.reports.names import label_expression, on_lines, shortened, width
+from ringbco.reports.plots import Plots
 from ringbco.reports.series import legend
 from ringbco.reports.shapes import names_axis
 
@@ -72,6 +74,14 @@ def test_charts_write_them_whole(name: str) -> None:
     )  # fmt: skip
     texts = set(ElementTree.fromstring(draw("svg", json.dumps(chart.to_dict()))).itertext())
     assert {*on_lines(names, 150.0, wrap=True)[name].split("\n"), shortened(names, 280.0)[name]} <= texts
+
+
+def test_notebooks_and_pictures_of_comparisons_write_them_whole() -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [60.0]})
+    outcome = ringbco.replay(jobs, "1x2", policy="fifo")
+    for name in (LONG, "W" * 25):
+        drawn = draw("svg", json.dumps(Plots({name: outcome, "fifo": outcome}).jct().to_dict()))
+        assert shortened([name, "fifo"], 280.0)[name] in set(ElementTree.fromstring(drawn).itertext())
 
 
 def test_names_that_fit_need_no_expression() -> None:

@@ -14,6 +14,7 @@ import polars as pl
 from ringbco.errors import one_line
 from ringbco.io.json_text import json_text
 from ringbco.reports.drawing import draw
+from ringbco.reports.names import label_expression, shortened
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
@@ -42,6 +43,7 @@ DASHES: Final = ([1, 0], [6, 3], [2, 2], [10, 4], [8, 3, 2, 3], [3, 6], [12, 3, 
 # What XML has no character for, and what ends a line of the script that the drawing library runs.
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _DAY: Final = 86_400.0
+_LONGEST: Final = 280  # of a legend's texts, pixels
 
 
 def comparison(outcomes: Mapping[str, Outcome], *, title: str, num_gpus: int) -> Any:
@@ -242,7 +244,10 @@ def colour(labels: Mapping[str, Outcome]) -> alt.Color:
 def _legend(labels: Sequence[str] | Mapping[str, object]) -> alt.Legend:
     # Over the lines there is room for few.
     orient: Any = "top-left" if len(labels) <= len(COLOURS) else "right"
-    return alt.Legend(title=None, orient=orient, direction="vertical", symbolLimit=0)
+    written = label_expression(shortened(list(labels), _LONGEST)) or "datum.label"
+    return alt.Legend(
+        title=None, orient=orient, direction="vertical", symbolLimit=0, labelLimit=0, labelExpr=written
+    )
 
 
 def dashes(number: int) -> list[list[int]]:

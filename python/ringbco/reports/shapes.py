@@ -15,7 +15,7 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports.elastic_lanes import Lanes
-from ringbco.reports.names import label_expression, on_lines
+from ringbco.reports.names import label_expression, on_lines, shortened
 from ringbco.reports.series import (
     COLOURS,
     FIRST,
@@ -434,9 +434,10 @@ def stepped_lanes(figure: Figure, results: Labels, data: pl.DataFrame, *, lanes:
             ),
         )
     )
+    texts = shortened(lanes.names["name"].unique().to_list(), WIDTH - 60)
     names = (
-        alt.Chart(lanes.names)
-        .mark_text(align="left", baseline="top", fontSize=11, limit=WIDTH - 60, dx=3, dy=2)
+        alt.Chart(lanes.names.with_columns(pl.col("name").replace(texts)))
+        .mark_text(align="left", baseline="top", fontSize=11, dx=3, dy=2)
         .encode(x=alt.value(0), y=up, text="name:N")
     )
     kept = data.select("job_id", "day", "end_day", "state", "gpus")
