@@ -64,8 +64,9 @@ class Options(TypedDict, total=False):
     """Seconds between the timeline's points. Default: 2,000 points over the run."""
     measure_from: float | str | None
     """Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to
-    1 is a share of the span of submissions, any other a time of the results
-    (docs/results.md#a-window). Default: the first submission.
+    1 is a share of the span of submissions, any other a time of the results, and
+    2024-05-01T06:30 one on the epoch of the job table (docs/results.md#a-window). Default: the
+    first submission.
     """
     measure_to: float | str | None
     """Figures are of the jobs submitted before then, and of the time before then, written as for
@@ -96,14 +97,15 @@ class Options(TypedDict, total=False):
     preempt-cost.
     """
     outages: object | None
-    """When servers are down: a file with the columns server, down_at, up_at and cause, or
-    draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is
-    done, by default with the run's seed (docs/outages.md). Default: none.
+    """When servers are down: a file with the columns server, down_at, up_at and cause, where a server
+    may be a range such as 0-3, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail
+    at random until the last job is done, by default with the run's seed (docs/outages.md).
+    Default: none.
     """
     maintenance: object | None
-    """When servers will be down, as known ahead, with the columns server, down_at, up_at and cause: an
-    order, srtf and srsf start no job that by its estimate would still run then; all others meet
-    it as an outage (docs/operators.md#maintenance). Default: none.
+    """When servers will be down, as known ahead, with the columns of --outages: an order, srtf and
+    srsf start no job that by its estimate would still run then; all others meet it as an outage
+    (docs/operators.md#maintenance). Default: none.
     """
     checkpoint_interval: float
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
