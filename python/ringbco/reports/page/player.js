@@ -111,9 +111,9 @@
   const OTHER = "#9AA3AE", SERVICE = "#6F7782";
   const EVENTS = { preempted: "#E69F00", moved: "#56B4E9", resized: "#009E73", evicted: "#CC79A7", failed: "#D55E00", rung: "#7A5FB0", limit: "#8C564B", dropped: "#8A8A8A" };
   const JOBS = Array.from({ length: 128 }, (_, n) => `hsl(${Math.round(n * 137.508) % 360} ${48 + (n % 3) * 12}% ${48 + (n % 4) * 7}%)`);
-  const SIZES = [[1, "1"], [4, "2-4"], [8, "5-8"], [16, "9-16"], [32, "17-32"], [Infinity, "33-"]];
+  const SIZES = [[1, "1"], [4, "2–4"], [8, "5–8"], [16, "9–16"], [32, "17–32"], [Infinity, "33+"]];
   const WAITS = [[1, "at once"], [60, "up to 1 min"], [600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [Infinity, "longer"]];
-  const CROWDS = ["one server", "spans, 1: alone", "2", "3-4", "5 or more"];
+  const CROWDS = ["on one server", "spans servers, shares with none", "with 1 other", "with 2 or 3", "with 4+"];
   const SHARES = [[250, "up to 0.25"], [500, "0.5"], [750, "0.75"], [1000, "less than 1"]];
   const step = (classes, value) => classes.findIndex(([end]) => value <= end);
   const crowd = (p) => (p > 4 ? 4 : p > 2 ? 3 : p);
@@ -126,7 +126,7 @@
     },
     size: {
       text: "size", of: (scene, stay) => RAMP[step(SIZES, scene.jobs.gpus[scene.stays.job[stay]])],
-      key: () => SIZES.map(([, name], n) => [RAMP[n], `${name} GPUs`]),
+      key: () => SIZES.map(([, name], n) => [RAMP[n], `${name} ${n ? "GPUs" : "GPU"}`]),
     },
     waited: {
       text: "wait so far", of: (scene, stay) => RAMP[step(WAITS, long(scene.waited[stay]))],
@@ -473,7 +473,7 @@
   };
   const legend = () => {
     const { scene } = sides[0], there = MODES[mode].key(scene);
-    at("key").replaceChildren(...there.map(([colour, text]) => key(colour, text)), ...(scene.jobs.service.some((one) => one) ? [key(SERVICE, "replica of a service")] : []), ...(there.length ? [] : [element("span", "Each job has a colour; two far apart may have the same.")]));
+    at("key").replaceChildren(...there.map(([colour, text]) => key(colour, text)), ...(scene.jobs.service.some((one) => one) ? [key(SERVICE, "replica of a service")] : []), ...(there.length ? [] : [element("span", "128 colours, chosen by job name: two jobs may share one.")]));
   };
 
   // Drawing ---------------------------------------------------------------------------------------------------------
