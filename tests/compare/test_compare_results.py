@@ -52,9 +52,9 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
         (("--cluster", "2x8", "--result", "fifo", "--result", "sjf"), "results alone"),
         (("--result", "fifo", "--result", "sjf", "--seeds", "3"), "option seeds: results at hand have one"),
         (("--result", "fifo", "--result", "sjf", "--fresh"), "option fresh: results at hand have one run"),
-        (("--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
-        (("small.csv", "--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
-        (("--cluster", "2x8", "--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
+        (("--policy", "fifo", "--result", "sjf"), "JOBS and --cluster are missing"),
+        (("small.csv", "--policy", "fifo", "--result", "sjf"), "--cluster is missing"),
+        (("--cluster", "2x8", "--policy", "fifo", "--result", "sjf"), "JOBS is missing"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -116,12 +116,12 @@ def assert_equal(planned: _core.PlanResult, slow: Planned, options: PlanOptions)
     assert how.w_max == slow.schedule.w_max
     assert how.work_bound == slow.work_bound
     columns = (schedule.alloc_job, schedule.alloc_server, schedule.alloc_gpus)
-    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    allocated = sorted(zip(*(column.tolist() for column in columns), strict=True))
     given = {(row, s): 0 for row in rows for s, _ in slow.schedule.gpus[row]}
     for row in rows:
         for s, _ in slow.schedule.gpus[row]:
             given[row, s] += 1
-    assert rows == sorted((row, s, count) for (row, s), count in given.items())
+    assert allocated == sorted((row, s, count) for (row, s), count in given.items())
 
 
 @pytest.mark.parametrize("batch", range(4 * CASES // 3 // BATCH))
@@ -293,8 +293,12 @@ def test_a_virtual_cluster_is_planned_by_itself() -> None:
                 )
                 if rows[row][0] == vc
             ]
-            rows = theirs.alloc_job.tolist(), theirs.alloc_server.tolist(), theirs.alloc_gpus.tolist()
-            assert held == list(zip(*rows, strict=True))
+            expected_rows = (
+                theirs.alloc_job.tolist(),
+                theirs.alloc_server.tolist(),
+                theirs.alloc_gpus.tolist(),
+            )
+            assert held == list(zip(*expected_rows, strict=True))
     assert planned > 60
 
 

@@ -169,14 +169,6 @@ def test_the_queue_is_in_the_order_of_the_policy(given: dict[str, Any], told: st
             assert page.stays["rank"][waiting].min() == page.stays["rank"][starts].min(), time
 
 
-def test_means_over_even_steps() -> None:
-    jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (0.0, 2, 600.0)])
-    outcome, _ = player({"fifo": ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")})
-    series = outcome["results"][0]["series"]
-    assert series["busy"] == [2.0] * 600
-    assert series["queued"] == [1.0] * 300 + [0.0] * 300
-
-
 @pytest.mark.parametrize(
     ("begin", "epoch", "zero"),
     [

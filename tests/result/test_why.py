@@ -252,7 +252,7 @@ def test_what_a_result_does_not_keep_is_said() -> None:
             f"it takes a repeat of the run (ringbco why DIR {job} --jobs JOBS), and the job table was made in"
             " memory"
         )
-    known = [f for job in waits for f in facts_of(sjf.why(job, busy_jobs()), "queue") if f.told["others"]]
+    known = [f for job in waits for f in facts_of(sjf.why(job, busy_jobs()), "queue") if f.figures["others"]]
     assert len(known) == len(places)
     assert all("place" in fact.figures for fact in known)
 
@@ -266,7 +266,7 @@ def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     late = str(outcome.jobs.sort("waited")["job_id"][-1])
     before = outcome.why(late)
     assert "place" in facts_of(before, "queue")[0].figures
-    assert before.as_dict() == outcome.why(late, busy_jobs()).as_dict()
+    assert before.to_dict() == outcome.why(late, busy_jobs()).to_dict()
     busy_jobs(70).write_parquet("jobs.parquet")
     assert facts_of(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet has changed")
     with pytest.raises(InputError, match="is not the job table of this result"):

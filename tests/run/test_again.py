@@ -252,9 +252,9 @@ def test_a_record_that_says_something_odd(
         (("--again", "r", "-o", "r"), "option out: r: expected another folder"),
         (("--again", "r", "-o", "r/sub"), "option out: r/sub: expected a folder apart from the result"),
         (("--again", "r", "-o", "r/../r/a/b"), "option out: r/../r/a/b: expected a folder apart"),
-        (("--cluster", "2x8", "-o", "x"), "expected JOBS, --cluster and -o DIR"),
-        (("small.csv", "-o", "x"), "expected JOBS, --cluster and -o DIR"),
-        (("small.csv", "--cluster", "2x8"), "expected JOBS, --cluster and -o DIR"),
+        (("--cluster", "2x8", "-o", "x"), "replay: JOBS is missing"),
+        (("small.csv", "-o", "x"), "replay: --cluster is missing"),
+        (("small.csv", "--cluster", "2x8"), "replay: -o is missing"),
     ],
 )
 def test_wrong_usage(invoke: Invoke, result: Path, arguments: tuple[str, ...], said: str) -> None:

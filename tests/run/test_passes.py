@@ -80,7 +80,7 @@ class Hurried(Looks):
             "time-slice",
             jobs([1e6] * 2500),
             {"quantum": 10.0, "preempt_cost": 0.0},
-            "the intervals-slice would take",
+            "the stays of time-slice would take",
         ),
         ("gittins", jobs([1e6] * 8000), {"interval": 0.65}, "option interval: 0.65: expected an interval"),
         ("gavel", burst(100_000), {}, "or fewer jobs"),

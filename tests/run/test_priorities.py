@@ -60,7 +60,7 @@ LEVELS = "an integer from -2147483648 to 2147483647"
         ("priority", "nan", f"{LEVELS}; leave it empty for priority 0"),
         ("preemptible", "yes", "true or false; leave it empty for true"),
         ("preemptible", "1", "true or false; leave it empty for true"),
-        ("preemptible", "none", "true or false; leave it empty for true"),
+        ("preemptible", "nope", "true or false; leave it empty for true"),
     ],
 )
 def test_bad_cells_of_csv(tmp_path: Path, column: str, cell: str, expected: str) -> None:

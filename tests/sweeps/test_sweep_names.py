@@ -125,7 +125,7 @@ def test_names_are_told_wherever_points_are(folder: Path, invoke: Invoke) -> Non
     assert all("plain" in line for line in told)
     # The same verdicts as a comparison's of these runs.
     (folder / "one.toml").write_text(BASE)
-    one = sweep(folder / "one.toml", folder / "one", runs=RUNS, seeds=Seeds(6), baseline="plain").points
+    one = sweep(folder / "one.toml", folder / "one", runs=RUNS, seeds=Seeds(6), baseline="plain").by_point
     same = {**RUNS, "a/b": {"policy": "tiresias", "thresholds": (600.0, 3_000.0)}}
     made = compare(folder / "jobs.csv", "4x4", runs=same, baseline="plain")
     assert one is not None
@@ -171,8 +171,8 @@ def test_under_one_name_policies_are_compared(folder: Path) -> None:
         ("easy", "fifo", "easy"),
         ("easy", "sjf", "easy"),
     ]
-    assert result.points is not None
-    (said,) = result.points.sentences()
+    assert result.by_point is not None
+    (said,) = result.by_point.sentences()
     assert said.startswith("run easy: fifo")
 
 
