@@ -40,6 +40,8 @@ def page(
     comparison = as_comparison(results).best_first
     results = Ranked(comparison.outcomes, comparison.baseline_label)
     glance = [chapter for chapter in chapters if chapter.title == GLANCE]
+    figures = headline(comparison)
+    cells = [cell for group in figures for line in group for cell in line.cells]
     return document(
         "results",
         title=title,
@@ -48,7 +50,6 @@ def page(
         unplayed=UNPLAYED,
         subtitle=_subtitle(comparison),
         answers=answer(comparison),
-        runs=comparison.runs,
         notes=comparison.notes(),
         said=comparison.sentences(),
         labels=list(results),
@@ -58,7 +59,9 @@ def page(
         chapters=[
             (chapter.title, chapter.name, _drawn(chapter)) for chapter in chapters if chapter not in glance
         ],
-        headlines=headlines(headline(comparison), results),
+        headlines=headlines(figures, results),
+        ranged=any(cell.below for cell in cells),
+        has_best=any(cell.best for cell in cells),
         settings=settings([*facts(results), *runs(comparison)], results),
         tables=[table for table in (types(results), by_priority(results)) if table is not None],
         longest_waits=longest_waits(results),
@@ -77,7 +80,7 @@ def document(template: str, /, **told: Any) -> str:
 
 
 def _subtitle(comparison: Comparison) -> str:
-    """Jobs, cluster, runs, audit."""
+    """Jobs, cluster, the policy of a single result, runs, audit."""
     results = comparison.outcomes
     counts = {measured(outcome).height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
@@ -88,9 +91,11 @@ def _subtitle(comparison: Comparison) -> str:
     clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
     fresh = "fresh tables" if comparison.variation.kind == "fresh tables" else "runs"
     runs = f"{comparison.runs} {fresh}" if comparison.runs > 1 else "one run"
+    policies = [outcome.run.get("options", {}).get("policy") for outcome in results.values()]
     told = [
         jobs + _refusals(results),
         clusters.pop() if len(clusters) == 1 else f"{len(clusters)} clusters",
+        *(f"under {policy}" for policy in policies if policy and len(policies) == 1),
         runs,
         audit_line(results),
     ]
