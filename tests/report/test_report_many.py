@@ -112,7 +112,7 @@ def test_a_limit_of_altairs_is_no_limit_here(thirteen: dict[str, Outcome]) -> No
 @pytest.mark.long
 def test_notebook_charts_of_many(forty: dict[str, Outcome]) -> None:
     plots = Plots(forty)
-    for name in ("jct", "wait", "slowdown", "busy", "queue", "contention", "sizes"):
+    for name in ("jct", "wait", "slowdown", "busy", "queue", "contention", "jct_by_size"):
         document = getattr(plots, name)().to_dict()  # altair's own limit holds in a notebook
         assert rows(document) < ALTAIR_REFUSES
         assert "strokeDash" in json.dumps(document)
