@@ -162,6 +162,15 @@ def moment(value: object) -> float | str:
     return f"{seconds!r}s" if text and str(value).strip()[-1].isalpha() and seconds <= 1 else seconds
 
 
+def is_number(text: str) -> bool:
+    """Whether `float` reads a text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_date(text: str) -> bool:
     """Whether a text begins as a date of ISO 8601 does: 2024-05-01."""
     return _DATE.match(text) is not None

@@ -22,7 +22,7 @@ from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, numb
 from ringbco.trace.outages import Outages
 from ringbco.trace.schema import MOST_SECONDS
 from ringbco.trace.side_table import ReadContext
-from ringbco.units import seconds_of
+from ringbco.units import is_number, seconds_of
 
 REPAIRS: Final = ("exponential", "lognormal")
 SIGMA: Final = 1.0
@@ -181,7 +181,7 @@ def _near(name: str) -> str | None:
 
 def _lacks(given: Mapping[str, str]) -> str:
     """What is expected of a draw without an mtbf or an mttr: the draw with it, and with units."""
-    bare = {name: value for name, value in given.items() if name in _EXAMPLES and _is_number(value)}
+    bare = {name: value for name, value in given.items() if name in _EXAMPLES and is_number(value)}
     missing = [name for name in _EXAMPLES if name not in given]
     whole = {name: given.get(name, example) for name, example in _EXAMPLES.items()}
     whole |= {name: f"{value}{_EXAMPLES[name][-1]}" for name, value in bare.items()}
@@ -193,14 +193,6 @@ def _lacks(given: Mapping[str, str]) -> str:
     )
     filled = ",".join(f"{name}={value}" for name, value in whole.items())
     return f"{' and '.join(missing)} too{units}, such as {PREFIX}{filled}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def failures_until(

@@ -24,6 +24,7 @@ from ringbco.sources.records import first_record, separator
 from ringbco.sources.source import Options
 from ringbco.trace.other_names import convert_command
 from ringbco.trace.schema import COLUMNS, REQUIRED, convert_hint, other_names_of
+from ringbco.units import is_number
 
 _MARKS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _STAND_INS: Final = {"job_id": "a", "submit_time": "0", "num_gpus": "1", "duration": "1"}
@@ -105,7 +106,7 @@ def _listed(starts: list[str]) -> list[str] | None:
 def _cell(file: str, error: InputError) -> InputError | None:
     """The error of a cell that `convert csv` reads, with the command; None for any other error."""
     column, value = error.column or "", error.value
-    if column not in COLUMNS or not isinstance(value, str) or _is_number(value):
+    if column not in COLUMNS or not isinstance(value, str) or is_number(value):
         return None
     if COLUMNS[column].dtype is not pl.String and _reads(column, value):
         clocked = column in (*TIMES, *DURATIONS) and any(letter.isdigit() for letter in value)
@@ -114,14 +115,6 @@ def _cell(file: str, error: InputError) -> InputError | None:
     if column == "submit_time" and re.search(r"\d[-/.:]\d", value):
         return error.replace(hint=_FORMS)
     return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _reads(column: str, value: str) -> bool:
