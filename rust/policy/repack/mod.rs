@@ -415,6 +415,29 @@ impl<F: RunTimes> Repack<F> {
         }
     }
 
+    /// Returns a job of a priority class as it asks for GPUs of a pool: with its run time, work and strain.
+    fn requester<S: Speed>(
+        &self,
+        state: &ClusterState<'_, S>,
+        job: Job,
+        pool: usize,
+        priority_class: u32,
+        (run, work, strain): (f64, f64, f64),
+    ) -> Requester {
+        Requester {
+            num_gpus: state.asks(job),
+            units: state.units(job),
+            pool,
+            priority_class,
+            has_classes: self.classes_of_priority.differ(),
+            over_quota_from: self.classes_of_priority.over_quota_before(priority_class),
+            run,
+            work,
+            cost: state.pause_seconds(),
+            strain,
+        }
+    }
+
     /// Starts a waiting job that cannot be placed by a plan that pays, if there is one.
     fn start_by_plan<S: Speed>(
         &mut self,
@@ -423,8 +446,7 @@ impl<F: RunTimes> Repack<F> {
         limit: f64,
     ) -> Asked {
         let mut asked = Asked::Waits;
-        let (job, jobs, cost, has_classes) =
-            (rank.1, state.jobs, state.pause_seconds(), self.classes_of_priority.differ());
+        let (job, jobs, cost) = (rank.1, state.jobs, state.pause_seconds());
         let (num_gpus, units) = (state.asks(job), state.units(job));
         for &(gpu_type, _) in jobs.tried(job) {
             let pool = state.cluster.pool_of(gpu_type);
@@ -439,19 +461,7 @@ impl<F: RunTimes> Repack<F> {
             }
             let work = self.server_index.run_times.counted_gpus(units) * run;
             let strain = limit / 2.0;
-            let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
-            let requester = Requester {
-                num_gpus,
-                units,
-                pool,
-                priority_class,
-                has_classes,
-                over_quota_from,
-                run,
-                work,
-                cost,
-                strain,
-            };
+            let requester = self.requester(state, job, pool, priority_class, (run, work, strain));
             let found = match self.found.take() {
                 Some((changes, other, relocation)) if changes == self.server_index.changes && other == requester => {
                     Some(relocation)

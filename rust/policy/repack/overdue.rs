@@ -7,7 +7,7 @@
 //! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
 //! shortest is found by descending.
 
-use super::relocation::{Relocation, Requester};
+use super::relocation::Relocation;
 use super::run_times::RunTimes;
 use super::strain::strain;
 use super::{Repack, has_failed, is_barren};
@@ -143,7 +143,6 @@ impl<F: RunTimes> Repack<F> {
     /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
     pub(super) fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
-        let (cost, has_classes) = (state.pause_seconds(), self.classes_of_priority.differ());
         let quotas = state.has_quotas(); // which change a job's priority class, but not within a pass
         self.server_index.strains.begin_walk(state, limit);
         self.barren.clear();
@@ -165,7 +164,7 @@ impl<F: RunTimes> Repack<F> {
                 continue;
             }
             let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);
-            let (num_gpus, units) = (state.asks(job), state.units(job));
+            let units = state.units(job);
             if has_failed(state, job, &failed) {
                 self.tries_to_evict(state, job);
                 continue;
@@ -180,19 +179,7 @@ impl<F: RunTimes> Repack<F> {
                     continue;
                 }
                 let run = self.run(state, job);
-                let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
-                let requester = Requester {
-                    num_gpus,
-                    units,
-                    pool,
-                    priority_class,
-                    has_classes,
-                    over_quota_from,
-                    run,
-                    work,
-                    cost,
-                    strain,
-                };
+                let requester = self.requester(state, job, pool, priority_class, (run, work, strain));
                 match Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates) {
                     Some(relocation) => {
                         self.carry_out(state, job, &relocation);
