@@ -113,7 +113,7 @@ pub struct Entry {
     pub form: &'static str,
     /// The group of options in which the command line lists it; empty where only a policy sets it.
     pub panel: &'static str,
-    /// One sentence of help. `{names}` stands for the names it may have, `{policies}` for all policies' parts.
+    /// One sentence of help. `{names}` stands for the names it may have.
     pub help: &'static str,
 }
 

@@ -11,8 +11,11 @@ use super::{
 };
 use crate::planner::{Dispatch, Planner};
 
-const POLICY: &str = "Policy";
-const OTHERS: &str = "Other schedulers (docs/policies.md)";
+const POLICY: &str = "Policy (docs/policies.md)";
+const PREEMPTION: &str = "Preemption and resizing (docs/policies.md)";
+const FAIRNESS: &str = "Fair share and aging (docs/operators.md)";
+const BACKFILL: &str = "Backfill (docs/operators.md)";
+const LIMITS: &str = "Limits, priorities and quotas (docs/priorities.md)";
 const EXECUTION: &str = "Execution";
 const OUTAGES: &str = "Outages (docs/outages.md)";
 const ENERGY: &str = "Energy (docs/energy.md)";
@@ -30,67 +33,69 @@ const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
 const REPLAY_DEFAULT: &str = "sjf-bco";
 const REPLAY_POLICY: Entry = Entry::policy("policy")
     .panel(POLICY)
-    .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
+    .help("A preset of order + placement + queue, or log:FILE to follow another run's decisions.parquet. `ringbco policies` lists them.");
 const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a frame, of measured speeds")
     .form("FILE")
     .panel(EXECUTION)
-    .help("Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate (docs/tables.md).");
+    .help("Model table: a file of measured speeds. Columns: model, gpu_type, gpus, servers, rate (docs/tables.md).");
 const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
     .form("FILE|draw:...")
     .panel(OUTAGES)
-    .help("When servers are down: a file with the columns server, down_at, up_at and cause, where a server may be a range such as 0-3, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
+    .help("When servers are down. A file has the columns server, down_at, up_at, cause; server may be a range such as 0-3. draw:mtbf=42d,mttr=2h[,seed=N|run] draws failures until the last job ends, with the run's seed by default.");
 const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV file, or a frame, of maintenance")
     .form("FILE")
     .panel(OUTAGES)
-    .help("When servers will be down, as known ahead, with the columns of --outages: an order, srtf and srsf start no job that by its estimate would still run then; all others meet it as an outage (docs/operators.md#maintenance).");
+    .help("When servers will be down, announced ahead; same columns as --outages. Orders, srtf and srsf start no job that would, by its estimate, still run then. For other policies it is an outage (docs/operators.md#maintenance).");
 const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
     .form("FILE")
-    .panel(EXECUTION)
-    .help("How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).");
+    .panel(LIMITS)
+    .help("GPUs each owner may hold. Columns: vc or user, gpus, borrow (docs/priorities.md).");
 const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, or a frame, of services")
     .form("FILE")
     .panel(SERVICES)
-    .help("How many replicas services want, with the columns service, time, replicas, gpus_per_replica (docs/services.md).");
+    .help("Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica.");
 const REPLAY_FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV file, or a frame, of shares")
     .form("FILE")
     .of(Users::Order(&[Order::Fairshare]))
     .demand()
-    .panel(OTHERS)
-    .help("Order fairshare: the share of each owner, with the columns vc or user, share (docs/operators.md#fair-share). Default: users, or else vcs, share alike.");
+    .panel(FAIRNESS)
+    .help("Order fairshare: each owner's share. Columns: vc or user, share (docs/operators.md#fair-share). Default: equal shares for users, or for virtual clusters if the table has no users.");
 const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .or("the first submission")
     .unit("share or s")
     .form("SHARE|TIME")
     .panel(OUTPUT)
-    .help("Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to 1 is a share of the span of submissions, any other a time of the results, and 2024-05-01T06:30 one on the epoch of the job table (docs/results.md#a-window).");
-const REPLAY_MEASURE_TO: Entry =
-    Entry::moment("measure-to").or("the end of the run").unit("share or s").form("SHARE|TIME").panel(OUTPUT).help(
-        "Figures are of the jobs submitted before then, and of the time before then, written as for --measure-from.",
-    );
+    .help("Measure only jobs submitted from then on, and time from then on. A number from 0 to 1 is a share of the submission span. Any other number is a time of the results. 2024-05-01T06:30 is a date on the job table's epoch (docs/results.md#a-window).");
+const REPLAY_MEASURE_TO: Entry = Entry::moment("measure-to")
+    .or("the end of the run")
+    .unit("share or s")
+    .form("SHARE|TIME")
+    .panel(OUTPUT)
+    .help("Measure only jobs submitted before then, and time before then. Written as for --measure-from.");
 // What a replay and a plan have in common.
 const MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
-    .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.");
+    .help("rar: ring-all-reduce with contention; fixed: each job runs its recorded duration.");
 const SLOT: Entry =
     Entry::positive("slot", MOST_SECONDS, "a number of seconds > 0 and <= 1e+16").unit("s").panel(EXECUTION);
 const KAPPA: Entry = Entry::integer("kappa", 0, u32::MAX as u64).unit("GPUs").panel(POLICY);
 const LAMBDA: Entry = Entry::number("lambda", 1.0, f64::INFINITY, "a finite number >= 1")
     .panel(POLICY)
-    .help("LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.");
+    .help("LBSGF considers the least busy servers that together have this many times the gang's GPUs; >= 1.");
 const VARIANT: Entry = Entry::name("variant", Variant::NAMES)
     .panel(POLICY)
     .help("Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).");
 const SEED: Entry = Entry::integer("seed", 0, u64::MAX).panel(EXECUTION);
 const OVERSIZE: Entry = Entry::name("oversize", Oversize::NAMES)
     .panel(EXECUTION)
-    .help("A job larger than its cluster is an error, or (drop) left out and counted.");
+    .help("Jobs larger than the cluster: error, or drop (leave out and count).");
 const SAMPLE: Entry = Entry::positive("sample", MOST_SECONDS, "a number of seconds > 0 and <= 1e+16")
     .or("2,000 points over the run")
     .unit("s")
     .panel(OUTPUT)
-    .help("Seconds between the timeline's points.");
+    .help("Seconds between points of the timeline.");
 const ALLOCATIONS: Entry =
-    Entry::flag("allocations").panel(OUTPUT).help("Record which servers each job held (audit needs it).");
+    Entry::flag("allocations").panel(OUTPUT).help("Record which servers each job held (`ringbco audit` needs it).");
 
 options! {
     /// The options of a replay.
@@ -101,7 +106,7 @@ options! {
         order: Order = Order::Smallest => Entry::name("order", Order::NAMES)
             .or("the policy's")
             .panel(POLICY)
-            .help("Which queued job comes first: {names}:NAME. A column is one of the job table; the least comes first.");
+            .help("Which queued job goes first: {names}:NAME. For column:NAME, the job with the lowest value in that column of the job table.");
         /// Placement.
         placement: Placement = Placement::SjfBco => Entry::name("placement", Placement::NAMES)
             .or("the policy's")
@@ -111,25 +116,23 @@ options! {
         queue: Discipline = Discipline::Strict => Entry::name("queue", Discipline::NAMES)
             .or("the policy's")
             .panel(POLICY)
-            .help("What happens behind a job that cannot start: {names}.");
+            .help("Which jobs may pass a job that cannot start: {names}.");
         /// Execution model.
         model: Model = Model::Rar => Entry::name("model", Model::NAMES)
             .panel(EXECUTION)
-            .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds as \
-                measured (--tables).");
+            .help("rar: ring-all-reduce with contention; fixed: each job runs its recorded duration; table: measured speeds (--tables).");
         /// How jobs share links.
         sharing: Sharing = Sharing::Count => Entry::name("sharing", Sharing::NAMES)
             .panel(EXECUTION)
-            .help("Under --model rar: count, jobs that span a server slow each other down; off, nobody slows anybody, as \
-                if each had the links to itself.");
+            .help("Model rar: count: jobs that span servers slow each other down where they share links; off: each job has its links to itself.");
         /// Clock.
         clock: ClockKind = ClockKind::Continuous => Entry::name("clock", ClockKind::NAMES)
             .panel(EXECUTION)
-            .help("continuous, or slot: decisions at multiples of --slot and whole iterations per slot.");
+            .help("continuous, or slot: decide at multiples of --slot, and run whole iterations per slot.");
         /// Slot length, s (clock `slot`).
         slot: f64 = 1.0 => SLOT
             .of(Users::Clock(&[ClockKind::Slot]))
-            .help("Length of a slot, seconds. With --clock slot only: refused without it.");
+            .help("Slot length, seconds. Only with --clock slot.");
         /// Largest gang that SJF-BCO places by FA-FFP, GPUs.
         kappa: u32 = 8 => KAPPA.of(SJF_BCO).help("SJF-BCO: largest gang placed by FA-FFP, GPUs.");
         /// How many times the gang's GPUs LBSGF wants in the servers that it tries.
@@ -140,18 +143,17 @@ options! {
         /// Seed of the random placement.
         seed: u64 = 0 => SEED
             .above_all_of(Users::Placement(&[Placement::Random]))
-            .help("Of the random placement, and of the models drawn for jobs that name none.");
+            .help("Seed of the random placement, and of the models drawn for jobs that name none.");
         /// Which job goes first among those of one submission time.
         ties: Ties = Ties::Rows => Entry::ties("ties", &["rows", "reverse"])
             .form("rows|reverse|shuffle:SEED")
             .panel(EXECUTION)
-            .help("Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED.");
+            .help("Which of the jobs submitted at the same time goes first: rows (the lower row), reverse, or shuffle:SEED.");
         /// Which of the GPU types that a job may use it tries first.
         type_order: TypeOrder = TypeOrder::Fastest => Entry::name("type-order", TypeOrder::NAMES)
             .panel(POLICY)
             .help(
-                "Which of the GPU types that a job may use it tries first: fastest (for this job), cheapest (price per \
-                 unit of its work) or listed (as in gpu_type). Where servers name types.",
+                "Where servers name GPU types: the order in which a job tries those it may use. fastest (for this job), cheapest (price per unit of work) or listed (as in gpu_type).",
             );
         /// What to do with jobs that could never fit.
         oversize: Oversize = Oversize::Error => OVERSIZE;
@@ -162,169 +164,155 @@ options! {
         /// Whether to record decisions.
         record_decisions: bool = false => Entry::flag("decisions")
             .panel(OUTPUT)
-            .help("Write down every decision: who starts, stops or is refused, when and where (decisions.parquet).");
+            .help("Record every decision in decisions.parquet: what starts, stops or is refused, when and where.");
         /// How much each other share of its GPU slows a job down.
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
-            .help("Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate, but for two measured side by side (model table).");
+            .help("GPU shares: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1)) of its rate. Pairs measured side by side (model table) keep their measured rate.");
         /// What a resumed job pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("Policies that preempt: seconds that a resumed job holds its GPUs without progress.");
+            .panel(PREEMPTION)
+            .help("Preemptive policies: seconds for which a resumed job holds its GPUs without progress.");
         /// What a job pays at its first start, s without progress.
         start_cost: f64 = 0.0 => Entry::number("start-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .panel(EXECUTION)
-            .help("Seconds that a job holds its GPUs without progress when it starts for the first time.");
+            .help("Seconds for which a job holds its GPUs without progress at its first start.");
         /// What a moved job pays, s without progress; `None` for as much as a resumed one.
         move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
+            .panel(PREEMPTION)
+            .help("Policies that move jobs: seconds for which a moved job holds its GPUs without progress.");
         /// What a resized job pays, s without progress; `None` for as much as a resumed one.
         resize_cost: Option<f64> = None => Entry::number("resize-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("Policies that resize jobs: seconds that a resized job holds its GPUs without progress.");
+            .panel(PREEMPTION)
+            .help("Policies that resize jobs: seconds for which a resized job holds its GPUs without progress.");
         /// Seconds of progress between two checkpoints.
         checkpoint_interval: f64 = 1800.0 => Entry::endless("checkpoint-interval", "a time >= 0 s, or inf")
             .unit("s")
             .panel(OUTAGES)
-            .help("Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of its \
-                own; 0: nothing is lost, inf: all that a stay did.");
+            .help("Seconds of progress between checkpoints, for jobs without a checkpoint_interval. 0: an outage loses nothing; inf: it loses all progress since the last start.");
         /// What a checkpoint takes, s without progress.
         checkpoint_cost: f64 = 0.0 => Entry::number("checkpoint-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .panel(OUTAGES)
-            .help("Seconds without progress that a checkpoint takes: one after each checkpoint interval of a stay, none at \
-                its end.");
+            .help("Seconds without progress per checkpoint. A stay pays one after each checkpoint interval, none at its end.");
         /// Seconds after which an idle server sleeps; infinity: never.
         sleep_after: f64 = f64::INFINITY => Entry::endless("sleep-after", "a time >= 0 s, or inf")
             .unit("s")
             .panel(ENERGY)
-            .help("A server sleeps, and draws nothing, once none of its GPUs was held for longer than so many seconds; \
-                inf: never.");
+            .help("Seconds after which a server with no GPU held sleeps and draws no power; inf: never.");
         /// What a job that wakes a server pays, s without progress.
         wake_time: f64 = 0.0 => Entry::number("wake-time", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .panel(ENERGY)
-            .help("Seconds by which the pause of a job is longer that starts on a server that sleeps.");
+            .help("Seconds added to the pause of a job that starts on a sleeping server.");
         /// Whether jobs of lower priority make room.
         evict: bool = false => Entry::flag("evict")
-            .panel(EXECUTION)
-            .help("Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs \
-                (docs/priorities.md).");
+            .panel(LIMITS)
+            .help("A job that finds no GPUs evicts preemptible jobs of lower priority (docs/priorities.md).");
         /// Whether jobs end at their time limits.
         enforce_limits: bool = false => Entry::flag("enforce-limits")
-            .panel(EXECUTION)
-            .help("A job that has held its GPUs for its time_limit, seconds over all its stays, ends there, done or not \
-                (docs/operators.md).");
+            .panel(LIMITS)
+            .help("End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not (docs/operators.md).");
         /// Age of a stay, s, from which on its job may be stopped for others; 0: at once.
         preempt_after: f64 = 0.0 => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .of(Users::Policies)
-            .panel(EXECUTION)
-            .help("Policies that stop jobs, and --evict: seconds from the start of a stay, its pause included, for which a job is \
-                not stopped for others (docs/operators.md); 0: not at all.");
+            .panel(PREEMPTION)
+            .help("Preemptive policies and --evict: seconds for which a started job is safe from preemption, its pause included. 0: not at all (docs/operators.md).");
         /// After how many stays ended for others a job is no longer stopped; `None`: it always may be.
         max_preemptions: Option<u32> = None => Entry::integer("max-preemptions", 0, u32::MAX as u64)
             .or("no limit")
             .of(Users::Policies)
-            .panel(EXECUTION)
-            .help("Policies that stop jobs, and --evict: so many stays of a job are ended for others at most \
-                (docs/operators.md).");
+            .panel(PREEMPTION)
+            .help("Preemptive policies and --evict: preemptions after which a job is no longer stopped for others (docs/operators.md).");
         /// How the trials of a search are judged; `None`: every trial runs to its end.
         search: Option<Search> = None => Entry::search("search")
             .word("none")
             .form("asha:eta=E,rungs=R")
             .panel(EXECUTION)
-            .help("asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, the best third goes \
-                on (docs/searches.md).");
+            .help("asha:eta=3,rungs=4: stop all but the best third of a search's trials at each rung. The column group names the search (docs/searches.md).");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
             .unit("GPU-seconds")
             .of(Users::Policies)
             .form("S[,S...]")
-            .panel(OTHERS)
-            .help("tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several \
-                separated by commas.");
+            .panel(PREEMPTION)
+            .help("tiresias, gittins: attained service, GPU-seconds, at which a job drops to the next queue. Several are separated by commas.");
         /// The order inside a queue by attained service.
         within: Within = Within::Fifo => Entry::name("within", Within::NAMES)
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("tiresias, gittins: the order inside a queue: fifo, or list, in which jobs that run move ahead of those \
-                that do not, and newcomers and those from another queue join the end (docs/policies.md).");
+            .panel(PREEMPTION)
+            .help("tiresias, gittins: the order within a queue. fifo, or list: running jobs move ahead of waiting ones; new arrivals join at the end (docs/policies.md).");
         /// Time between passes, s.
         interval: Option<f64> = None => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .or("60; none for srtf, srsf and policies that resize jobs")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("srtf, srsf, tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they \
-                decide though nothing happened.");
+            .panel(PREEMPTION)
+            .help("srtf, srsf, tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they decide even without an event.");
         /// Age of a stay, s, below which a policy does not resize its job.
         resize_every: f64 = 300.0 => Entry::number("resize-every", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
-            .help("Policies that resize jobs: seconds for which a job keeps the GPUs that it was given.");
+            .panel(PREEMPTION)
+            .help("Policies that resize jobs: seconds for which a job keeps the GPUs it was given.");
         /// Time between passes, s (`time-slice`).
         quantum: f64 = 60.0 => Entry::positive("quantum", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .unit("s")
             .of(Users::Policies)
-            .panel(OTHERS)
+            .panel(PREEMPTION)
             .help("time-slice: seconds between decisions.");
         /// What predictions of run times are based on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
             .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Policies]))
-            .panel(OTHERS)
-            .help("qssf, repack: predict from the history of completed jobs, or exact: know the recorded duration.");
+            .panel(PREEMPTION)
+            .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times.");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
         admission: bool = false => Entry::flag("admission")
             .of(Users::Policies)
             .demand()
-            .panel(OTHERS)
-            .help("edf: refuse a job that on arrival would miss its deadline even alone. Default: take all.");
+            .panel(PREEMPTION)
+            .help("edf: refuse a job that would miss its deadline even if it ran alone. Default: accept all.");
         /// A job that has waited this long, s, goes by fifo ahead of the others.
         aging: Option<f64> = None => Entry::number("aging", 0.0, f64::INFINITY, "a finite time >= 0 s")
             .or("never")
             .unit("s")
             .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf, Order::Fairshare, Order::Column]))
             .demand()
-            .panel(OTHERS)
-            .help("Orders sjf, smallest, qssf, fairshare: seconds of waiting after which a job goes by fifo ahead of the \
-                others.");
+            .panel(FAIRNESS)
+            .help("Orders sjf, smallest, qssf, fairshare, column: seconds of waiting after which a job goes ahead, by fifo.");
         /// Age, s, at which a GPU-second counts half in the usage of its owner.
         half_life: f64 = 604_800.0 => Entry::positive("half-life", MOST_SECONDS, "a time > 0 and <= 1e+16 s")
             .unit("s")
             .of(Users::Order(&[Order::Fairshare]))
-            .panel(OTHERS)
-            .help("Order fairshare: seconds after which a GPU-second that an owner used counts half; such as 7d.");
+            .panel(FAIRNESS)
+            .help("Order fairshare: seconds after which a used GPU-second counts half; such as 7d.");
         /// The factor by which EASY's estimates are multiplied.
         estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
             .of(Users::Queue(Discipline::CLAIRVOYANT))
-            .panel(OTHERS)
-            .help("Queues easy, conservative, and --maintenance: estimates are run times multiplied by this, > 0.");
+            .panel(BACKFILL)
+            .help("Queues easy, conservative, and --maintenance: factor by which estimates of run time are multiplied, > 0.");
         /// What the estimates of backfilling are based on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
-            .panel(OTHERS)
-            .help("Queues easy, conservative, and --maintenance: estimates are run-time, times --estimate-factor, or limit: \
-                what is left of the job's time_limit, for ever where it has none (docs/operators.md).");
+            .panel(BACKFILL)
+            .help("Queues easy, conservative, and --maintenance: what estimates are. run-time: the run time, times --estimate-factor; limit: what is left of time_limit, for ever without one (docs/operators.md).");
         /// The number of jobs for which conservative backfilling makes reservations at a pass.
         reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
             .unit("jobs")
             .of(Users::Queue(&[Discipline::Conservative]))
-            .panel(OTHERS)
-            .help("Queue conservative: the first so many waiting jobs get a reservation at each pass; the others do \
-                not start in it.");
+            .panel(BACKFILL)
+            .help("Queue conservative: waiting jobs that get a reservation in each pass. Other jobs start only outside these reservations.");
     }
 }
 
@@ -342,8 +330,7 @@ options! {
         /// Dispatch.
         dispatch: Dispatch = Dispatch::Idle => Entry::name("dispatch", Dispatch::NAMES)
             .panel(POLICY)
-            .help("idle: a job gets idle GPUs, or waits for the next completion. reserve: any GPUs, and it \
-                starts when it heads the queue of each of them.");
+            .help("idle: a job gets idle GPUs, or waits for the next completion. reserve: a job gets any GPUs, and starts when it heads the queue of each.");
         /// Reading of Algorithms 2 and 3.
         variant: Variant = Variant::Practical => VARIANT.of(Users::Planner(&[Planner::SjfBco]));
         /// Execution model.
@@ -353,24 +340,24 @@ options! {
             .word("auto")
             .of(Users::Planner(&[Planner::SjfBco]))
             .form("auto|K")
-            .help("SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every size.");
+            .help("SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every gang size.");
         /// How many times the gang's GPUs LBSGF wants in the servers that it tries.
         lambda: f64 = 1.0 => LAMBDA.of(Users::Planner(&[Planner::SjfBco]));
         /// The divisor of rho before it is added to U.
         u: f64 = 1.0 => Entry::number("u", 1.0, f64::INFINITY, "a finite number >= 1")
             .panel(POLICY)
-            .help("What a job's estimate is divided by when it is booked; >= 1.");
+            .help("Divisor of a job's estimate when it is booked; >= 1.");
         /// T, slots; `None` to double from twice the work bound until a schedule exists.
         horizon: Option<u64> = None => Entry::integer("horizon", 1, 1 << 52)
             .or("doubled from twice the work bound until a schedule exists")
             .word("auto")
             .unit("slots")
             .panel(POLICY)
-            .help("T, slots: every job must end before it.");
+            .help("T, slots: all jobs must end before it.");
         /// Slot length, s.
-        slot: f64 = 1.0 => SLOT.help("Length of a slot, seconds.");
+        slot: f64 = 1.0 => SLOT.help("Slot length, seconds.");
         /// Seed of `rand`.
-        seed: u64 = 0 => SEED.help("Of the planner rand, and of the models drawn for jobs that name none.");
+        seed: u64 = 0 => SEED.help("Seed of the planner rand, and of the models drawn for jobs that name none.");
         /// What to do with jobs larger than the cluster.
         oversize: Oversize = Oversize::Error => OVERSIZE;
         /// Timeline step, s; `None` for 2,000 points.

@@ -91,7 +91,7 @@ def test_the_help_of_verbs_with_many_options_is_brief(verb: str, invoke: Invoke)
     }
     assert result[brief] == {*BRIEF[verb]}
     assert result[whole] == {*names}
-    assert f"--help-all tells the {len(names) - len(BRIEF[verb])} other options" in brief
+    assert f"--help-all also shows the {len(names) - len(BRIEF[verb])} other options" in brief
 
 
 @pytest.mark.long

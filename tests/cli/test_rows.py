@@ -101,7 +101,7 @@ def test_panels_and_what_is_shared(parameters: dict[str, Any]) -> None:
     assert panels["by"] is panels["out"] is panels["every"] is None
     assert (panels["model"], panels["seed"]) == ("Model and more", "Execution")
     assert (panels["vc"], panels["quiet"]) == ("Execution", "Group of some")  # its own one; where it stands
-    assert parameters["vc"].help.startswith("Virtual clusters the cluster names:")
+    assert parameters["vc"].help.startswith("Virtual clusters of the cluster:")
 
 
 @pytest.mark.parametrize(

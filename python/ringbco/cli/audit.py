@@ -17,12 +17,12 @@ SHOWN: Final = 20
 _ROWS: Final = """
 folder
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
-policy FILE.py:CLASS: The custom policy that decided, to repeat the run with it; it is loaded if its
-  SHA-256 is the recorded one. [default: such a run is not repeated]
-no_repeat: Check the physics alone: do not make the run once more.
-require_repeat: Exit with 3 where the run cannot be made once more.
+policy FILE.py:CLASS: The custom policy of the run, loaded if its SHA-256 is the recorded one. [default: such
+  a run is not repeated]
+no_repeat: Check only the physics; do not repeat the run.
+require_repeat: Exit with 3 if the run cannot be repeated.
 as_json --json: Print the report as JSON and nothing else.
-quiet --quiet -q: Print nothing but the checks that failed, on one line.
+quiet --quiet -q: Print only the checks that failed, on one line.
 """
 
 

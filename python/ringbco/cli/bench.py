@@ -17,18 +17,18 @@ _SEED: Final = 1
 _LEAST_GPUS: Final = 10  # generated jobs take up to a tenth of the cluster
 
 _ROWS: Final = """
-jobs_path [JOBS]: A job table of your own to replay; otherwise jobs are generated.
-cluster SxG|C.toml|preset:NAME: The cluster; without JOBS the jobs are generated for its GPUs, and its virtual
-  clusters are put together.
+jobs_path [JOBS]: A job table to replay. Default: generated jobs.
+cluster SxG|C.toml|preset:NAME: The cluster. Without JOBS, jobs are generated for its GPUs and its virtual
+  clusters are pooled.
 jobs N>=100: Jobs to generate; not with JOBS. Default: 1,000,000.
-policy NAME: A policy to measure; repeat for several. Of one of your own, such as mine.py:Class, the command
-  also tells where the time goes. Default: those of docs/performance.md.
+policy NAME: A policy to measure. Repeatable. For a custom policy, such as mine.py:Class, the command also
+  shows where the time goes. Default: those of docs/performance.md.
 scaling --scaling/--no-scaling: Also grow jobs, servers, queue and bursts; not with JOBS or --policy. Default:
   where possible.
-repeat >=1: Runs of each case; medians are quoted.
+repeat >=1: Runs of each case; the figures are medians.
 seed N>=0: Seed of the generated jobs; not with JOBS. Default: 1.
 picture --png FILE: Draw the scaling curves into FILE.
-json_path --json FILE: Write every figure into FILE as JSON.
+json_path --json FILE: Write all figures into FILE as JSON.
 force: Replace FILEs that ringbco wrote.
 quiet
 """
@@ -51,8 +51,8 @@ def bench(
 ) -> None:
     """Measure scheduler throughput: engine time as a multiple of sorting the events.
 
-    The unit is a stable argsort by numpy of 2N random float64 for N jobs, measured next to each replay.
-    Without JOBS the trace is `generate --preset philly --gpus G --load 0.9`, G the GPUs of --cluster.
+    The unit is one stable numpy argsort of 2N random float64 for N jobs, measured beside each replay. Without
+    JOBS, the jobs are those of `generate --preset philly --gpus G --load 0.9`, with G the GPUs of --cluster.
 
     Example: ringbco bench --jobs 100000 --png scaling.png --json bench.json
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ringbco.result.bound import Bound
 
 _TERMS: Final = {
-    "run_times": "run times alone: nobody waits",
+    "run_times": "run times alone, without waiting",
     "srpt": "shortest remaining work first on pooled GPUs",
     "busy": "mean busy times on pooled GPUs",
 }
@@ -45,15 +45,15 @@ def bound(
     as_json: bool = False,
     **options: Any,
 ) -> None:
-    """Say how low the mean completion time of JOBS on a cluster can be at best, whatever the policy.
+    """Compute a lower bound on the mean completion time of JOBS on a cluster, under any policy.
 
-    The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
-    below. Compare the mean completion time of a replay with the same options with it. `ringbco compare` and
-    `ringbco report` show that ratio. Options that can only make a schedule worse, such as --quota, --outages
-    or --clock slot, are taken as `replay` takes them, and change nothing.
+    The bound is proven (docs/bound.md); the optimum may lie above it, never below. Compare it with the mean
+    of a replay with the same options: `ringbco compare --all` and `ringbco report` show the ratio. Options
+    that can only make a schedule worse, such as --quota, --outages or --clock slot, are accepted and change
+    nothing.
 
-    Elastic jobs (min_gpus, max_gpus) may hold any GPUs in their range here. `compare` and `report` have the
-    bound of jobs that hold num_gpus: it is never lower. They have it where no job was resized.
+    Here, elastic jobs (min_gpus, max_gpus) may hold any number of GPUs in their range. `compare` and `report`
+    use the bound of jobs that hold num_gpus, which is never lower, where no job was resized.
 
     Example: ringbco bound jobs.parquet --cluster 32x8
     """

@@ -7,42 +7,57 @@ from typing import Any, Final
 
 _WIDEST: Final = 24
 _CLUSTER: Final = "S servers of G GPUs such as 32x8, a cluster file, or a preset."
-_COMMON: Final = {
-    "--queue": "What those behind a job that finds no room may do.",
-    "--model": "rar: rings contend for links; fixed: run times as recorded; table: speeds as measured.",
-    "--inter-bandwidth": "Of the links between servers.",
-    "--outages": "Servers that fail: a file, or draw:mtbf=42d,mttr=2h.",
-    "--seed": "Of models that no job names, and of what is drawn.",
+_NETWORK: Final = {
+    "--model": "rar: rings contend for links; fixed: recorded run times; table: measured speeds.",
+    "--inter-bandwidth": "Bandwidth between servers.",
 }
+_COMMON: Final = {
+    "--queue": "Which jobs may pass a job that cannot start.",
+    **_NETWORK,
+    "--outages": "Servers that fail: a file, or draw:mtbf=42d,mttr=2h.",
+    "--seed": "Seed of models drawn for jobs that name none, and of other random draws.",
+}
+_CANNOT_FIT: Final = "What to do with jobs too large for the cluster."
+_UNITS: Final = {"--units": "Units of printed times."}
+_JSON: Final = {"--json": "Print JSON and nothing else."}
 _LAST: Final = {
-    "--units": "How times are printed.",
+    **_UNITS,
     "--force": "Replace an earlier result in DIR.",
-    "--json": "Print JSON and nothing else.",
+    **_JSON,
     "--quiet": "Print nothing but errors.",
 }
 BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
     "replay": {
         "--cluster": _CLUSTER,
-        "--policy": "Who goes first, and where. `ringbco policies` lists them; file.py:Class is one's own.",
+        "--policy": "Which job goes first, and where. `ringbco policies` lists them. Or file.py:Class.",
         "--out": "The result folder to make.",
         **_COMMON,
         "--vc": "Virtual clusters: each on its own, or all servers in one pool.",
-        "--oversize": "What becomes of jobs that the cluster can never hold.",
-        "--again": "Repeat the result in DIR, and say whether its bytes agree.",
+        "--oversize": _CANNOT_FIT,
+        "--again": "Repeat the result in DIR, and report whether its bytes agree.",
         **_LAST,
     },
     "compare": {
         "--cluster": _CLUSTER,
-        "--policy": "Repeatable. The first is what the others are compared with.",
-        "--run": 'A policy with settings of its own: "fifo --queue easy". Repeatable.',
-        "--result": "A result at hand to put beside them. Repeatable.",
+        "--policy": "Repeatable. The others are compared with the first.",
+        "--run": 'A policy with its own settings: "fifo --queue easy". Repeatable.',
+        "--result": "An existing result folder to compare with. Repeatable.",
         "--out": "The folder to make.",
-        "--seeds": "Runs of each replay, by which differences are told from chance.",
-        "--sort": "Best first by this measure, such as p99_wait.",
-        "--by": "Print the figures of each user or virtual cluster too.",
-        "--all": "Print all measures, not five.",
+        "--seeds": "Runs of each replay, which measure how much chance matters.",
+        "--sort": "Sort by this measure, best first, such as p99_wait.",
+        "--by": "Also print the figures of each user or virtual cluster.",
+        "--all": "Print all measures, not only the five main ones.",
         **_COMMON,
         **_LAST,
+    },
+    "bound": {
+        "--cluster": _CLUSTER,
+        "--recorded-cluster": "The cluster on which JOBS was recorded.",
+        **_NETWORK,
+        "--vc": "Virtual clusters: each on its own, or all servers in one pool.",
+        "--oversize": _CANNOT_FIT,
+        **_UNITS,
+        **_JSON,
     },
 }
 """By command and option, in the order of the help."""
@@ -63,7 +78,7 @@ def write(command: Any, ctx: Any, formatter: Any) -> None:
     others = [one for one in command.params if one.param_type_name == "option" and one.name not in shown]
     panels = dict.fromkeys(one.rich_help_panel.split(" (")[0] for one in others if one.rich_help_panel)
     formatter.write_paragraph()
-    formatter.write_text(f"--help-all tells the {len(others)} other options, too: {', '.join(panels)}.")
+    formatter.write_text(f"--help-all also shows the {len(others)} other options: {', '.join(panels)}.")
     formatter.write_paragraph()
     formatter.write_text(paragraphs[-1])
 

@@ -25,28 +25,28 @@ _ROWS: Final = f"""
 jobs JOBS: The job table, Parquet or CSV. Needed for --policy and --run.
 cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
   cluster. Needed for --policy and --run.
-policy NAME: Repeatable, two or more with --run and --result; the first is what the others are compared with.
-  {REPLAY["policy"].help}
-run NAME="TEXT": A policy with settings of its own, and what tables, charts and folders call it:
-  --run fair="fifo --order fairshare --queue easy". It takes the options of replay, which go before the common
-  ones. Without NAME= the text is the name. Repeatable.
-result DIR: A result folder of replay or plan to put beside them; it is not run again. Repeatable.
-seeds N: Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the others each
-  submission moves by under a minute, and models that no job names are drawn anew. So differences are told
-  from chance (docs/certainty.md). Folders and charts are those of run 0.
-fresh: Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only of a table that
-  it made.
+policy NAME: Repeatable; at least two of --policy, --run and --result. {REPLAY["policy"].help}
+run NAME="TEXT": A policy with its own settings, shown as NAME: --run fair="fifo --order fairshare --queue
+  easy". Takes the options of replay; they override the common ones. Without NAME=, the text is the name.
+  Repeatable.
+result DIR: A result folder of replay or plan to compare with. It is not run again. Repeatable.
 baseline NAME: What the others are compared with: a policy, the name of a --run or the path of a --result.
   Default: the first.
 out
-threads N: Replays at a time. Default: one a processor.
+threads N: Replays at a time. Default: one per processor.
+[Repeated runs (docs/certainty.md)]
+seeds N: Runs of each replay, which measure how much chance matters; six take six times as long. Run 0 replays
+  JOBS unchanged. The others move each submission by under a minute and draw models anew for jobs that name
+  none. Folders and charts show run 0.
+fresh: Draw a new table for each run instead of moving submissions. Only for tables of `ringbco generate`.
+[What to show]
+by {{user|vc}}: Also print the figures of each user or virtual cluster, how unequal users fare, and whose wait
+  rose most against the baseline.
+sort MEASURE: The measure of comparison.parquet to show first and sort by, such as p99_wait. Default:
+  mean_jct.
+every --all: Print all measures, not only the five main ones.
 figures KIND,...: Also write each chart beside DIR, as DIR-CHART.KIND: svg, pdf, png.
 table KIND,...: Also write the figures beside DIR, as DIR-table.KIND: tex, csv, md.
-by {{user|vc}}: Print the figures of each user or virtual cluster too, how unequal users fare, and who pays:
-  whose wait rose most against the baseline.
-sort MEASURE: Which measure of comparison.parquet is the first column, best first, such as p99_wait. Default:
-  mean_jct.
-every --all: Print all measures, not the five that are asked for first.
 recorded_cluster
 *
 vc
@@ -90,15 +90,14 @@ def compare(
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
     DIR gets one result folder per policy, comparison.parquet, comparison.json and report.html (that of
-    `ringbco report`), all of it or nothing. Five measures are printed, the others with --all. A star marks
-    the best of each where it is apart from all others, and what follows a figure is its ratio to the first
-    policy's. All other options are those of `ringbco replay` and hold for every policy.
+    `ringbco report`), all or nothing. Five measures are printed; --all prints the others. A star marks the
+    best value where it is apart from all others. The figure after a value is its ratio to the baseline's. All
+    other options are those of `ringbco replay` and apply to each policy.
 
-    Beside policies go settings (--run) and results at hand (--result). Policies come first, then settings,
-    then results. Results alone are compared without JOBS and --cluster.
+    Policies come first, then runs with their own settings (--run), then existing results (--result). Existing
+    results alone need neither JOBS nor --cluster.
 
-    A comparison that is interrupted keeps its finished runs in DIR.unfinished. The same command goes on from
-    there.
+    An interrupted comparison keeps its finished runs in DIR.unfinished. The same command continues it.
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """

@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 _ROWS: Final = f"""
 source SOURCE: The format: {", ".join(SOURCES)}.
-inputs INPUT...: The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.
+inputs INPUT...: The trace's files in any order, plain or compressed: gzip, zstd, bzip2, tar or zip.
 [Output]
 out --out -o JOBS.parquet: The job table to write: .parquet (with the account in its footer) or .csv.
 cluster_out C.toml: Also write the servers the trace ran on, for `ringbco replay --cluster`.
 tables_out T.parquet: gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.
 [Options of one source]
-mode NAME: philly: how attempts make a job. span: first start to last end, GPUs of the first attempt; sum:
-  lengths added, GPUs of the widest; split: a job per attempt; last: the last one only. Default: span.
-known_vcs: philly, helios: drop jobs of virtual clusters without servers, which a replay on --cluster-out
-  refuses. helios: give cluster_gpu_number.csv too.
-snapshot YYYY-MM-DD: helios: the day whose GPUs per virtual cluster --cluster-out takes. Default: 2020-09-01.
-column_map --map ours=theirs: csv: the file's name for a column of the job table; repeatable. start_time and
-  end_time stand in for a missing duration; job_id=# numbers the rows.
-columns NAME[,NAME...]: csv: the names of the columns, in order, of a file without a header line.
-unit ms|s|min|h: csv: the unit of times and durations that are numbers. Default: s.
-deadline_from submit: csv: deadlines are durations, counted from their job's submission. Default: they are
-  times on the clock of submit_time.
-throughputs FILE: gavel: the measured throughputs, simulation_throughputs.json, plain or as gzip.
-profiles DIR: pollux: the folder of the profiles, with a folder an application.
+mode NAME: philly: how attempts become a job. span: from first start to last end, GPUs of the first; sum: run
+  times added, GPUs of the widest; split: one job per attempt; last: only the last. Default: span.
+known_vcs: philly, helios: drop jobs of virtual clusters without servers; a replay on --cluster-out rejects
+  them. helios: also give cluster_gpu_number.csv.
+snapshot YYYY-MM-DD: helios: the day from which --cluster-out takes the GPUs per virtual cluster. Default:
+  2020-09-01.
+column_map --map ours=theirs: csv: what the file calls a column of the job table. Repeatable. start_time and
+  end_time replace a missing duration; job_id=# numbers the rows.
+columns NAME[,NAME...]: csv: column names, in order, for a file without a header line.
+unit ms|s|min|h: csv: the unit of numeric times and durations. Default: s.
+deadline_from submit: csv: deadlines are seconds after submission. Default: times on the clock of submit_time.
+throughputs FILE: gavel: the measured throughputs, simulation_throughputs.json, plain or gzip.
+profiles DIR: pollux: the folder of profiles, with one folder per application.
 [Elastic jobs]
-elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a
-  catalogue. Default: jobs stay as the trace has them.
+elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a
+  catalogue. Default: jobs as in the trace.
 elastic_share
-seed S: Which jobs --elastic takes, and which model stands in where a job names none. Default: 0.
+seed S: Seed that picks the jobs of --elastic, and models for jobs that name none. Default: 0.
 [Output]
-csv_safe: In a .csv, put ' before texts that a spreadsheet would take for a formula: those that begin with = +
-  - @. Default: texts stay as they are.
+csv_safe: In a .csv, put ' before texts that a spreadsheet reads as formulas: those that begin with = + - @.
+  Default: texts unchanged.
 [Options]
 strict: Stop at the first row that would be dropped or changed.
-cite: Print where SOURCE is published, its licence and a BibTeX entry; no more.
+cite: Only print where SOURCE is published, its licence and a BibTeX entry.
 [Output]
 force: Replace files that ringbco wrote.
 as_json --json: Print the account as JSON and nothing else.
@@ -84,10 +84,10 @@ def convert(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Turn the files of a public trace into a job table, cleaned as the field cleans it.
+    """Convert a public trace to a job table, with the usual cleaning.
 
-    Prints how many rows were read, kept, and dropped or changed for which reason; the same account goes into
-    the Parquet footer. Rows come out in order of submission. docs/sources/ says how each source is cleaned.
+    Prints how many rows were read, kept, dropped and changed, and why; the Parquet footer has the same
+    account. Rows are in order of submission. docs/sources/ describes each source.
 
     Example: ringbco convert helios data/Venus/*.csv -o venus.parquet --cluster-out venus.toml
     """

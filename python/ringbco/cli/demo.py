@@ -27,7 +27,7 @@ REPORT: Final = "report.html"
 
 _ROWS: Final = """
 out
-force: Replace what an earlier demo left in DIR.
+force: Replace an earlier demo in DIR.
 as_json --json: Print the summaries as JSON and nothing else.
 quiet
 """

@@ -27,12 +27,12 @@ _TOLD: Final = 0.05
 
 _ROWS: Final = """
 a A: A result folder of `ringbco replay`.
-b B: Another, of the same job table.
+b B: Another result of the same job table.
 out --out -o PAGE.html: Also write a page.
 csv FILE.csv: Also write a table with one row per job.
 units
 force: Replace an earlier page and table.
-as_json --json: Print all of it as JSON, times in seconds, and nothing else.
+as_json --json: Print everything as JSON, times in seconds, and nothing else.
 quiet
 """
 

@@ -11,17 +11,17 @@ from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
 
 _ROWS: Final = """
-preset {philly|helios|paper}: Whose shape: sizes, run times, cycles and bursts of Philly or Helios, or the
+preset {philly|helios|paper}: The shape: sizes, run times, cycles and bursts of Philly or Helios, or the
   paper's experiment.
 jobs N: Number of jobs.
 out --out -o JOBS.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
-seed S: The same options and seed give the same bytes.
-gpus GPUS: GPUs of the cluster the load is meant for; no job asks more than a tenth. Not for paper.
-load SHARE: Offered load: GPU-seconds asked / (GPUs x seconds from first to last submission), which scales the
-  arrivals. Not for paper, where all jobs come at 0.
-types TYPE:SHARE,...: Shares of the jobs that ask for a GPU type, such as V100:0.5,A100:0.3, or for one of
-  several: 'V100|T4:0.2'. The others may run on any. Default: no job asks for a type.
-elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a
+seed S: Random seed; the same options and seed give the same bytes.
+gpus GPUS: GPUs of the cluster that --load refers to; no job requests more than a tenth. Not for paper.
+load SHARE: Offered load: GPU-seconds requested / (GPUs x seconds from first to last submission). Not for
+  paper, which submits all jobs at 0.
+types TYPE:SHARE,...: Shares of jobs that request a GPU type, such as V100:0.5,A100:0.3, or one of several:
+  'V100|T4:0.2'. The others run on any type. Default: no job requests a type.
+elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a
   catalogue. Default: all jobs are rigid.
 elastic_share
 force
@@ -48,8 +48,8 @@ def generate(
 ) -> None:
     """Make a synthetic job table with the shape of a real cluster's jobs.
 
-    Every job has a user and a virtual cluster. Times are whole seconds, the first submission is at 0, a
-    Monday's midnight. A million jobs take a few seconds.
+    Each job has a user and a virtual cluster. Times are whole seconds from the first submission, at midnight
+    on a Monday. A million jobs take a few seconds.
 
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """

@@ -27,16 +27,16 @@ _GROUPS: Final = (
 
 _ROWS: Final = """
 jobs
-cluster SxG|C.toml|preset:NAME: Also give the load on this cluster's GPUs and the jobs it cannot hold.
+cluster SxG|C.toml|preset:NAME: Also show the load on this cluster's GPUs and the jobs too large for it.
   Default: none.
-shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to compare the
-  figures with. Default: the one the table says it is of.
-png FILE.png: Also draw a sheet of charts.
-html FILE.html: The same as a page that needs no network and shows values under the pointer.
+shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to compare
+  with. Default: the trace that the table names.
+png FILE.png: Also draw the charts.
+html FILE.html: Also draw them as a page that needs no network and shows values under the pointer.
 units
 force: Replace chart files that ringbco wrote.
 as_json --json: Print the figures as JSON and nothing else.
-quiet --quiet -q: Print nothing but errors: for --png and --html.
+quiet --quiet -q: Print nothing but errors; for use with --png and --html.
 """
 
 
@@ -53,11 +53,10 @@ def inspect(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Say what is in a job table: counts, shapes, load, users, and the rows a cleaner would drop and why.
+    """Describe a job table: counts, shapes, load, users, and rows worth checking.
 
-    Beside them stands what is published of the trace, so that a file that is not whole shows. Rows that break
-    a rule of the job table are counted by reason and left out of the figures; `replay` refuses a table that
-    has any.
+    Published figures of the trace stand beside them, so that an incomplete file shows. Rows that break a rule
+    of the job table are counted by reason and left out; `replay` rejects a table that has any.
 
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """

@@ -34,7 +34,7 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
   cluster.
 folder DIR: A result folder of `ringbco replay`.
 out --out -o DIR: The folder to make.
-end --to TIME: Up to this time, likewise. Default: the run's last.
+end --to TIME: Up to this time, written as for --from. Default: the end of the run.
 servers A-B,C: Only these servers, by index from 0. Default: all.
 title TEXT: The page's title. Default: the trace and the cluster.
 elastic_share SHARE: Share of the jobs that --elastic takes. Default: 0.5.
@@ -42,28 +42,28 @@ force: Replace the file if ringbco wrote it.
 as_json --json: Print the figures as JSON, times in seconds, and nothing else.
 quiet --quiet -q: Print nothing but errors.
 [Execution]
-recorded_cluster SxG|C.toml|preset:NAME: The cluster on which JOBS was recorded: the iterations of a job
-  follow from its recorded run time there, and do not change with --cluster or the network options. Default:
+recorded_cluster SxG|C.toml|preset:NAME: The cluster on which JOBS was recorded. A job's iterations follow
+  from its recorded run time there; --cluster and the network options do not change them. Default:
   \[recorded] of --cluster's file, else servers of 8 GPUs and the default network.
-vc {split|pool}: Virtual clusters the cluster names: each on its own (split), or their servers in one pool.
+vc {split|pool}: Virtual clusters of the cluster: schedule each on its own (split), or pool their servers.
 [Output]
-units {human|seconds}: How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and
-  --json are always in seconds.
+units {human|seconds}: Units of printed times: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and
+  --json always use seconds.
 """
 _NETWORK: Final = """
 [Network (each overrides the cluster file)]
-intra_bandwidth bytes/s: b_i, between GPUs of one server: 1200Gb/s, 150GB/s, bytes/s, or x2: twice the cluster
-  file's. Default 150e9: a V100's NVLink 2.0, one way.
-inter_bandwidth bytes/s: b_e, between servers: 100Gb/s, 12.5GB/s, bytes/s, or x2: twice the cluster file's.
-  Default 12.5e9: one 100 Gb/s port a server.
-reduce_speed bytes/s: C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is
-  about half of a V100's 900 GB/s.
+intra_bandwidth bytes/s: b_i, between GPUs of one server: 1200Gb/s, 150GB/s, bytes/s, or x2 for twice the
+  cluster file's. Default 150e9: NVLink 2.0 of a V100, one way.
+inter_bandwidth bytes/s: b_e, between servers: 100Gb/s, 12.5GB/s, bytes/s, or x2 for twice the cluster file's.
+  Default 12.5e9: one 100 Gb/s port per server.
+reduce_speed bytes/s: C, bytes/s of gradients summed. Default 500e9: about half of a V100's memory bandwidth
+  of 900 GB/s.
 xi1: Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs compute half of
-  the time, so two on a server do not yet meet.
+  the time, so two on a server do not contend.
 xi2 s: Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set up and
   synchronise a server's connections.
-alpha: Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0. Default 0.3: a
-  second contender costs 30 % more than its fair share.
+alpha: Loss beyond fair sharing, >= 0: each of k contenders gets 1 / (k + alpha (k - 1)) of b_e. Default 0.3:
+  a second contender costs 30 % more than its fair share.
 """
 
 

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 _ROWS: Final = """
 cluster
-mtbf TIME: Mean time that a server is up before it fails: 50d, 36h, 30m, 90s, or seconds.
-mttr TIME: Mean time that it is down: 50d, 36h, 30m, 90s, or seconds.
-days DAYS: Days within which outages begin.
+mtbf TIME: Mean time between failures of a server: 50d, 36h, 30m, 90s, or seconds.
+mttr TIME: Mean time to repair: 50d, 36h, 30m, 90s, or seconds.
+days DAYS: Days in which outages may begin.
 out --out -o OUTAGES.parquet: The file to write: .parquet or .csv.
-seed S: The same options and seed give the same outages.
-repair {exponential|lognormal}: The distribution of the time that a server is down, of mean --mttr.
+seed S: Random seed; the same options and seed give the same outages.
+repair {exponential|lognormal}: The distribution of repair times; its mean is --mttr.
 sigma NUMBER: lognormal: the standard deviation of the logarithm, from 0 (each repair takes --mttr) to 5.
   Default: 1.
-start --from SECONDS: When the days begin, on the clock of submit_time; all servers are up then.
-cause TEXT: What the column cause says of each outage. Default: the file has no such column.
+start --from SECONDS: When --days begin, on the clock of submit_time; all servers are up then.
+cause TEXT: The value of the column cause. Default: no such column.
 force
 as_json
 quiet
@@ -46,11 +46,11 @@ def outages(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Draw outages of a cluster's servers at random.
+    """Draw random outages of a cluster's servers.
 
-    A server stays up for an exponential time, is down for a random time, and so on, each independently of the
-    others. Outages begin within --days; the last may end later. More servers, or more days, leave those that
-    were there as they are (docs/outages.md#outages-at-random).
+    Each server is up for an exponential time, then down for a random time, independently of the others. The
+    last outage may end after --days. Adding servers or days keeps the outages drawn before
+    (docs/outages.md#outages-at-random).
 
     Example: ringbco outages --cluster 32x8 --mtbf 50d --mttr 2h --days 90 --seed 0 -o outages.parquet
     """

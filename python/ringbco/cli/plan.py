@@ -16,7 +16,7 @@ cluster
 [Output]
 out --out -o DIR: The result folder to make.
 [Options]
-clock slot: A plan starts jobs at slots: it has no other clock.
+clock slot: A plan has no clock but slot: jobs start at slots.
 recorded_cluster
 *
 *Network
@@ -43,11 +43,11 @@ def plan(
     quiet: bool = False,
     **options: Any,
 ) -> None:
-    """Plan JOBS on a cluster, all of them there at time 0, and write the schedule to a folder.
+    """Plan JOBS on a cluster, as if all were submitted at time 0, and write the schedule to a folder.
 
-    Whatever their submit_time, every job is there when the schedule begins. theta, kappa and, unless it is
-    given, the horizon are searched for as docs/paper.md says, for each virtual cluster by itself. The folder
-    is that of a replay; summary.json says theta, kappa and the bounds too.
+    The plan ignores submit_time. It searches for theta, kappa and, unless given, the horizon (docs/paper.md),
+    separately in each virtual cluster. The folder is like that of a replay; summary.json also has theta,
+    kappa and the bounds.
 
     Example: ringbco plan jobs.parquet --cluster 20x16 --policy sjf-bco --dispatch reserve -o plan
     """

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _ROWS: Final = r"""
 jobs
 out --out -o OUT.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
-cluster C.toml: A cluster file whose table \[recorded] says where JOBS was recorded. Default: none.
+cluster C.toml: A cluster file whose table \[recorded] describes where JOBS was recorded. Default: none.
 recorded_cluster
-seed: Of the models drawn for jobs that name none.
+seed: Seed of the models drawn for jobs that name none.
 force
-as_json --json: Print what was filled in as JSON and nothing else.
+as_json --json: Print the counts as JSON and nothing else.
 [Output]
 quiet
 """

@@ -23,9 +23,9 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
 out --out -o DIR: The result folder to make. Needed unless --again is given.
 recorded_cluster
 [Options]
-again DIR: Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes of its
-  Parquet files agree. Takes no other setting (but --policy, where it was one's own). JOBS says where the job
-  table is now, -o keeps the repeat.
+again DIR: Repeat the result in DIR (of replay or plan) from its run.toml, and report whether the bytes of its
+  Parquet files agree. Takes no other setting but --policy, for custom policies. JOBS gives the job table's
+  new place; -o keeps the repeat.
 *
 vc
 *Network
@@ -33,10 +33,9 @@ vc
 [Output]
 units
 force: Replace an earlier result in DIR.
-[Policy]
-parameters -P NAME=VALUE: A field of a custom policy, if its class is a dataclass; may be given several
-  times.
-round_length --round S: gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.
+[Policy (docs/policies.md)]
+parameters -P NAME=VALUE: A field of a custom policy whose class is a dataclass. Repeatable.
+round_length --round S: gavel, sia: seconds per round; short for -P round=S. Default: gavel 360, sia 60.
 [Output]
 as_json --json: Print the summary as JSON and nothing else.
 quiet
@@ -63,14 +62,14 @@ def replay(
 ) -> None:
     """Replay JOBS on a cluster under a scheduling policy, and write what happened to a folder.
 
-    The folder holds jobs, allocations and timeline (Parquet), summary.json and run.toml. It appears whole
-    or not at all; the same inputs give the same bytes in every Parquet file.
+    The folder has jobs, allocations and timeline (Parquet), summary.json and run.toml. It is written whole or
+    not at all. The same inputs give the same bytes in each Parquet file.
 
-    With --again DIR an earlier result is repeated instead, and nothing is written unless -o says where. Exit
-    status 3 if other bytes come out.
+    --again DIR repeats an earlier result, and writes nothing unless -o is given. The exit status is 3 if the
+    bytes differ.
 
-    With --policy log:DIR/decisions.parquet the decisions of the result in DIR are carried out again: JOBS,
-    the cluster and every option that is not given are as they were there, outages and services too.
+    --policy log:DIR/decisions.parquet carries out the decisions of the result in DIR. JOBS, the cluster and
+    options that are not given, outages and services too, are as they were there.
 
     A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds; a RATE is 25Gb/s (bits), 100GB/s (bytes), or
     a number of bytes/s.

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _ROWS: Final = """
 requests REQUESTS: A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or TIMESTAMP,
   ContextTokens, GeneratedTokens.
-gpus_per_replica N: GPUs of a replica, all of one server.
-tokens_per_gpu T: Tokens a second that a GPU can do, input and output together.
+gpus_per_replica N: GPUs per replica, all on one server.
+tokens_per_gpu T: Tokens per second that a GPU serves, input and output together.
 out --out -o SERVICES.parquet: The file to write: .parquet or .csv.
-target SHARE: The utilisation aimed at, > 0 and <= 1.
-window TIME: Replicas change once in this time: 1h, 5m, 60s, or seconds.
+target SHARE: Target utilisation, > 0 and <= 1.
+window TIME: How often replicas change: 1h, 5m, 60s, or seconds.
 service NAME: The name of the service.
 force
 as_json
@@ -40,10 +40,10 @@ def services(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Turn a trace of requests into the replicas that a service wants.
+    """Convert a trace of requests to the replicas that a service needs over time.
 
-    In each window a service wants as many replicas as its tokens need at the target utilisation, rounded up.
-    A row stands only where the number changes (docs/services.md#from-a-trace-of-requests).
+    In each window it needs enough replicas for its tokens at the target utilisation, rounded up. The file has
+    one row per change (docs/services.md#from-a-trace-of-requests).
 
     Example: ringbco services requests.csv --gpus-per-replica 4 --tokens-per-gpu 500 -o services.csv
     """

@@ -30,29 +30,30 @@ _SHARED_WIDTH: Final = 40
 
 _ROWS: Final = r"""
 spec SPEC.toml: What to run: see docs/sweeps.md.
-run NAME="TEXT": A policy with settings of its own, tried at every point of the grid, and what tables, charts
-  and files call it: --run fair="fifo --order fairshare --queue easy". It takes the options of replay. Without
-  NAME= the text is the name. Repeatable.
-out --out -o DIR: The sweep's folder, made or taken up again.
+run NAME="TEXT": A policy with its own settings, run at each point of the grid and shown as NAME: --run
+  fair="fifo --order fairshare --queue easy". Takes the options of replay. Without NAME=, the text is the
+  name. Repeatable.
+out --out -o DIR: The sweep's folder. An unfinished sweep in it is continued.
 [Where the runs go]
-threads N>=1: Threads. Default: one a processor.
-processes N>=1: Processes of this machine instead.
+threads N>=1: Threads. Default: one per processor.
+processes N>=1: Processes on this machine instead.
 dask ADDRESS: Dask workers instead: a scheduler's tcp://HOST:PORT, its scheduler file (.json), or local:N.
   Needs ringbco\[dask].
-scatter: With --dask: send each trace to the workers once, instead of having them read its path.
+scatter: With --dask: send each trace to the workers once. Otherwise they read its path.
 [Seeds]
-seeds N: Runs of each point, with the seeds from its own on: figures with intervals, and verdicts against a
-  policy (docs/certainty.md), also in DIR/seeds.parquet.
-fresh: With --seeds: make a table of `ringbco generate` anew for each run. Else each submission moves by under
-  a minute.
-baseline NAME: With --seeds: the policy, or the name of a run, that the others are compared with. Default: the
+seeds N: Runs of each point, with consecutive seeds from its own. Adds intervals, and verdicts against the
+  baseline, also in DIR/seeds.parquet (docs/certainty.md).
+fresh: With --seeds: draw a new table for each run instead of moving submissions by under a minute. Only for
+  tables of `ringbco generate`.
+baseline NAME: With --seeds: what the others are compared with: a policy or the name of a --run. Default: the
   first.
 [Targets]
-measure MEASURE: The measure of comparison.parquet that is told first, and that --target is of, such as
-  p90_wait. Default: mean_jct.
-target VALUE: Name the smallest cluster, or the greatest load, whose measure is no worse, such as 10min.
-bisect SETTING=LOW..HIGH: Search for it between two values of a setting, such as cluster=16x8..512x8, instead
-  of running a grid.
+measure MEASURE: The measure of comparison.parquet to show first and to use for --target, such as p90_wait.
+  Default: mean_jct.
+target VALUE: Find the smallest cluster, or the highest load, that keeps the measure within VALUE, such as
+  10min.
+bisect SETTING=LOW..HIGH: Search between two values of a setting, such as cluster=16x8..512x8, instead of
+  running a grid.
 [For papers]
 figures KIND,...: Also write each chart beside DIR, as NAME-CHART.KIND: svg, pdf, png.
 table KIND,...: Also write the figures beside DIR, as NAME-table.KIND: tex, csv, md.
@@ -85,12 +86,11 @@ def sweep(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Do every run that SPEC.toml asks for and that DIR does not hold yet, a row per run in DIR/runs.parquet.
+    """Run all of SPEC.toml that DIR does not hold yet; DIR/runs.parquet has one row per run.
 
-    Finished runs are kept in DIR/runs, so a sweep that was interrupted goes on where it was, and one that is
-    repeated does nothing. A run that fails is a row with its error; the exit status is 0 all the same. It is
-    1 where runs were lost through no fault of their own, such as with a worker or a scheduler: the same
-    command does those again.
+    Finished runs are kept in DIR/runs. An interrupted sweep continues; a finished one has nothing to do. A
+    run that fails is a row with its error, and the exit status is still 0. It is 1 if runs were lost with a
+    worker or a scheduler: the same command repeats those.
 
     Example: ringbco sweep sweep.toml -o sweep --dask local:8
     """

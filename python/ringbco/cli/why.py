@@ -35,9 +35,9 @@ folder
 job JOB: The job_id of a job.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
   unchanged]
-policy POLICY: Of a result of a custom policy, FILE.py:Class or module:Class. It is loaded if its SHA-256
-  is the recorded one. Without it the story says what the record tells.
-every --all: Print all of a job that was stopped often, not its first and last stays.
+policy POLICY: For a result of a custom policy, FILE.py:Class or module:Class, loaded if its SHA-256 is the
+  recorded one. Without it, the story says what the record shows.
+every --all: Print every stay of a job that was stopped often, not only the first and last.
 units
 as_json --json: Print the story as JSON, times in seconds, and nothing else.
 """

@@ -37,17 +37,10 @@ CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {part: tuple(names) for part, n
 
 def _options(command: str) -> dict[str, Option]:
     """The options of a command by their parameters' names."""
-    parts = [
-        f"{policy.name}: {policy.order} + {policy.placement} + {policy.queue}"
-        if policy.preemption == "none"
-        else f"{policy.name}: preemptive + {policy.placement}"
-        for policy in PRESETS.values()
-    ]
-    policies = "; ".join((*parts, f"{', '.join(BUILT_IN)}: by linear or integer programs (extra lp)"))
     options = []
     for row in _ROWS[command]:
         names = ", ".join(row.get("names", ()))
-        told = row["help"].replace("{names}", names).replace("{policies}", policies)
+        told = row["help"].replace("{names}", names)
         options.append(Option(**row | {"help": told}))
     return {option.parameter: option for option in options}
 
