@@ -53,9 +53,9 @@ impl<S: Speed> ClusterState<'_, S> {
             return Ok(());
         }
         Err(if min == max {
-            format!("{given} GPUs are given and it asks for {min}")
+            format!("GPUs given: {given}, requested: {min}")
         } else {
-            format!("{given} GPUs are given and it runs on {min} to {max}")
+            format!("GPUs given: {given}, allowed: {min} to {max}")
         })
     }
 

@@ -57,7 +57,7 @@ fn what_a_log_cannot_ask_for() {
         assert!(error.to_string().contains(said), "{error}");
     };
     let start: Step<'_> = (0.0, Verb::Start, 0, &[(0, 2)]);
-    fails(&[(0.0, Verb::Start, 0, &[(0, 1)])], "1 GPUs are given and it asks for 2");
+    fails(&[(0.0, Verb::Start, 0, &[(0, 1)])], "GPUs given: 1, requested: 2");
     fails(&[(0.0, Verb::Start, 1, &[(0, 1), (1, 2)])], "it does not wait at that time");
     fails(&[start, (1.0, Verb::Start, 1, &[(0, 1), (1, 2)])], "server 0 has 0 idle GPUs");
     fails(&[start, (1.0, Verb::Start, 0, &[(1, 2)])], "it holds GPUs already");

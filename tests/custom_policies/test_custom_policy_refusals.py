@@ -30,13 +30,13 @@ BAD_VERBS: list[tuple[Any, str]] = [
     ),
     (
         lambda s: s.start([2], servers=[(0, 1)]),
-        "start at 5 s: job c (row 2): 1 GPUs are given and it asks for 2",
+        "start at 5 s: job c (row 2): GPUs given: 1, requested: 2",
     ),
     (
         lambda s: s.start([2], servers=[(9, 2)]),
         "start at 5 s: job c (row 2): there is no server 9 in its cluster",
     ),
-    (lambda s: s.start([2], gpus=1), "start at 5 s: job c (row 2): 1 GPUs are given and it asks for 2"),
+    (lambda s: s.start([2], gpus=1), "start at 5 s: job c (row 2): GPUs given: 1, requested: 2"),
     (lambda s: s.stop([2]), "stop at 5 s: job c (row 2): it holds no GPUs: it waits"),
     (lambda s: s.refuse([0]), "refuse at 5 s: job a (row 0): it holds GPUs already"),
     (lambda s: s.move({0: [(1, 2)]}), "move at 5 s: job a (row 0): server 1 has 0 idle GPUs for the 2"),

@@ -239,18 +239,18 @@ def test_whatever_is_done_at_random_is_sound_and_repeats(
     [
         (
             lambda run: run.start([1], gpus=3),
-            "start at 0 s: job b (row 1): 3 GPUs are given and it asks for 2",
+            "start at 0 s: job b (row 1): GPUs given: 3, requested: 2",
         ),
         (
             lambda run: run.start([0], gpus=5),
-            "start at 0 s: job a (row 0): 5 GPUs are given and it runs on 1 to 4",
+            "start at 0 s: job a (row 0): GPUs given: 5, allowed: 1 to 4",
         ),
         (lambda run: run.start([0], gpus=0), "gpus is a number of GPUs >= 1, not 0"),
         (lambda run: run.start([0], [(0, 2)], gpus=1), "servers give other GPUs than 1"),
         (lambda run: run.resize(0, 2), "resize at 0 s: job a (row 0): it holds no GPUs"),
         (lambda run: run.resize(0, 1.5), "gpus is a number of GPUs >= 1, not 1.5"),
         (lambda run: run.end([0]), "end at 0 s: job a (row 0): it has never run: refuse it"),
-        (lambda run: (run.start([0]), run.resize(0, 5)), "it runs on 1 to 4"),
+        (lambda run: (run.start([0]), run.resize(0, 5)), "GPUs given: 5, allowed: 1 to 4"),
         (lambda run: (run.start([0]), run.start([1]), run.end([0, 0])), "it is named twice"),
         (lambda run: (run.start([0]), run.end([0]), run.end([0])), "it was ended"),
         (lambda run: (run.start([0], [(0, 2)]), run.start([1], [(0, 2)]), run.resize(0, 4)), None),

@@ -259,7 +259,7 @@ def test_shares_go_on_gpus_that_are_named() -> None:
 
 BAD = [
     (lambda run: run.start(0, [(0, 1)]), "it takes a share of a GPU: name the GPU"),
-    (lambda run: run.start(0, [(0, [0, 1])]), "2 GPUs are given and it asks for 1"),
+    (lambda run: run.start(0, [(0, [0, 1])]), "GPUs given: 2, requested: 1"),
     (lambda run: run.start(0, [(0, [2])]), "GPU 2 of server 0 has 0 idle thousandths for the 500"),
     (lambda run: run.start(0, [(1, [0])]), "there is no server 1 in its cluster"),
     (lambda run: run.start(0, [(0, ["x"])]), "GPUs are given as \\(server, \\[GPU, ...\\]\\) pairs"),

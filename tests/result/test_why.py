@@ -40,19 +40,19 @@ def read_back(outcome: ringbco.Outcome) -> ringbco.Outcome:
 
 def test_a_wait_under_fifo() -> None:
     assert run("fifo").why("z").sentences == [
-        "Submitted on day 0, 00:00:02. It asks for 1 GPU (user bob).",
-        "1 other job waited then. In the order of fifo it was number 2 of 2, behind y.",
-        "At submission 1 job held all 4 GPUs. Most had x (4); by user ann (4).",
-        "None was idle, and it asks for 1 GPU.",
-        "Until it started most of all GPU time went to x (90.7%) and y (9.3%).",
-        "The queue's head meanwhile was y (4 GPUs, for 98.0 s).",
-        "Just before it started 1 job held all 4 GPUs. Most had y (4); by user bob (4).",
-        "None was idle, and it asks for 1 GPU.",
+        "Submitted on day 0, 00:00:02. It requests 1 GPU (user bob).",
+        "1 other job was queued. In the order of fifo it was number 2 of 2, behind y.",
+        "At submission 1 job held all 4 GPUs. Largest holders: x (4); by user ann (4).",
+        "None was idle, and it requests 1 GPU.",
+        "Until it started, most GPU time went to x (90.7%) and y (9.3%).",
+        "Meanwhile the head of the queue was y (4 GPUs, for 98.0 s).",
+        "Just before it started 1 job held all 4 GPUs. Largest holders: y (4); by user bob (4).",
+        "None was idle, and it requests 1 GPU.",
         "It waited 108.0 s, while fewer GPUs were idle than it asks for.",
         "Started 108.0 s after submission on 1 GPU of server 0.",
         "At that instant GPUs became free on its servers, of y (4).",
-        "Finished 113.0 s after submission. Alone on the fewest servers it would have taken 5.0 s; on top"
-        " came 108.0 s waiting for GPUs. That is 22.60 times as long.",
+        "Finished 113.0 s after submission. Alone on the fewest servers, it would have taken 5.0 s, plus"
+        " 108.0 s waiting for GPUs. In total it took 22.60 times as long.",
     ]
 
 
@@ -82,8 +82,8 @@ def kinds(story: Story, *those: str) -> list[str]:
 def test_gpus_that_lie_apart() -> None:
     jobs = table(num_gpus=[3, 3, 2], duration=[10.0, 20.0, 5.0])
     assert kinds(run("fifo", jobs, "2x4").why("j2"), "apart", "waited", "freed") == [
-        "Enough were idle for the 2 GPUs that it asks for, but they lay apart: 2 servers had idle GPUs, at"
-        " most 1 each, and consolidate takes all from one server.",
+        "Enough were idle for the 2 GPUs that it requests, but they were fragmented: 2 servers had idle GPUs,"
+        " at most 1 each, and consolidate takes all from one server.",
     ] * 2 + [
         "It waited 10.0 s, while enough were idle but not where its placement can use them.",
         "At that instant GPUs became free on its servers, of j0 (3).",
@@ -97,9 +97,9 @@ def test_the_reservation_of_easy() -> None:
     (said, *_) = facts_of(outcome.why("j2"), "reserved")
     assert (said.figures["shadow"], said.figures["own_end"]) == (10.0, 14.0)
     assert said.sentence == (
-        "There was room for the 1 GPU that it asks for, but j1, which asks for 4 GPUs, was at the head of the"
-        " queue, and EASY lets nobody delay it: by the estimates it can start 8.0 s after submission, and"
-        " this job would last until 12.0 s after submission."
+        "There was room for its 1 GPU, but j1, which requests 4 GPUs, was at the head of the"
+        " queue, and under EASY no job may delay it: by the estimates it can start 8.0 s after submission,"
+        " and this job would last until 12.0 s after submission."
     )
     assert kinds(outcome.why("j3"), "at once") == ["It started at once."]
 
@@ -114,7 +114,7 @@ def test_quotas_evictions_failures_and_services() -> None:
     )
     outcome = run("fifo", jobs, "1x8", quota=quota)
     assert kinds(outcome.why("j1"), "over quota")[0] == (
-        "There was room for the 3 GPUs that it asks for, but jobs of bob held 2 of a quota of 4 GPUs,"
+        "There was room for its 3 GPUs, but jobs of bob held 2 of a quota of 4 GPUs,"
         " which none may exceed: it was passed over."
     )
     urgent = JOBS.with_columns(priority=pl.Series([0, 1, 0], dtype=pl.Int32))
@@ -124,7 +124,7 @@ def test_quotas_evictions_failures_and_services() -> None:
     broken = run("fifo", JOBS, outages=outages((0, 40.0, 60.0)), checkpoint_interval=15)
     assert kinds(broken.why("x"), "stopped", "freed") == [
         "Failed with server 0 40.0 s after submission, after 40.0 s on its GPUs. The server came back 60.0 s"
-        " after submission. Work of 10.0 s since its last checkpoint was lost.",
+        " after submission. It lost 10.0 s of work since its last checkpoint.",
         "At that instant server 0 came back.",
     ]
     served = run("fifo", JOBS, services=services(("chat", 30.0, 1, 2), ("chat", 50.0, 0, 2)))
@@ -132,17 +132,14 @@ def test_quotas_evictions_failures_and_services() -> None:
         "Evicted to make room for service chat 30.0 s after submission, after 30.0 s on its GPUs."
     ]
     assert kinds(served.why("x"), "held")[0] == (
-        "Then replicas of services held 2 GPUs and 2 GPUs were idle, of 4. Most had service chat (2)."
+        "Then replicas of services held 2 GPUs and 2 GPUs were idle, of 4. Largest holders: service chat (2)."
     )
 
 
 def test_whoever_never_had_gpus() -> None:
     jobs = table(num_gpus=[1, 9], duration=[5.0, 5.0], deadline=[100.0, 100.0])
     dropped = run("fifo", jobs, oversize="drop")
-    said = (
-        "It never had GPUs: it was left out, since nothing that it may use could ever hold it"
-        " (--oversize drop)."
-    )
+    said = "It never had GPUs: it was left out because nothing that it may use can hold it (--oversize drop)."
     assert dropped.why("j1", jobs).sentences[-1] == said
     assert dropped.why("j1", jobs).lane == ()
     late = table(num_gpus=[1, 1], duration=[5.0, 50.0], deadline=[100.0, 20.0])
@@ -196,8 +193,8 @@ class Late(ringbco.Policy):
 def test_an_elastic_job_may_do_with_less() -> None:
     jobs = table(num_gpus=[2, 3], min_gpus=[2, 2], max_gpus=[2, 3], submit_time=[0.0, 1.0])
     for policy, said in (
-        ("fifo", "Too few: it asks for 3 GPUs, and 2 were idle."),
-        (Late, "Of the 3 GPUs that it asks for 2 were idle: it may run on 2, but the policy gave it none."),
+        ("fifo", "Too few: it requests 3 GPUs, and 2 were idle."),
+        (Late, "Of the 3 GPUs that it requests, 2 were idle: it may run on 2, but the policy gave it none."),
     ):
         outcome = run(policy, jobs, resize_cost=0)  # type: ignore[arg-type]
         assert kinds(outcome.why("j1", jobs), "too few") == [said] * 2
@@ -211,10 +208,10 @@ def test_types_that_a_job_may_use() -> None:
         "Started 50.0 s after submission on 2 GPUs of type V100 of server 1."
     )
     (said, _) = kinds(outcome.why("j1", jobs), "too few")
-    assert said == "None of the GPU types that it may use (V100) was idle, and it asks for 2 GPUs."
+    assert said == "None of the GPU types that it may use (V100) was idle, and it requests 2 GPUs."
     either = table(num_gpus=[1, 1, 2], duration=[50.0] * 3, gpu_type=["A100", "V100", None])
     said = kinds(ringbco.replay(either, cluster, policy="fifo", model="fixed").why("j2", either), "too few")
-    assert said[0] == "Too few: it asks for 2 GPUs, and at most 1 of one GPU type was idle."
+    assert said[0] == "Too few: it requests 2 GPUs, and at most 1 of one GPU type was idle."
     # Only the job table says that A100 is none of them.
     alone = read_back(outcome)
     assert kinds(alone.why("j1"), "too few", "apart", "turn", "behind") == []
@@ -224,7 +221,7 @@ def test_types_that_a_job_may_use() -> None:
 def test_allocations_that_are_not_those_of_the_run() -> None:
     """The engine says that too few GPUs were idle for y, a damaged table that nobody held any."""
     outcome = run("fifo")
-    none = "None was idle, and it asks for 4 GPUs."
+    none = "None was idle, and it requests 4 GPUs."
     assert none in outcome.why("y").sentences
     assert outcome.allocations is not None
     outcome.allocations = outcome.allocations.filter(pl.col("job_id") != "x")
@@ -237,7 +234,7 @@ def test_what_a_result_does_not_keep_is_said() -> None:
     outcome = run("fifo", allocations=False)
     story = outcome.why("z")
     assert (
-        "The run kept no allocations, so that who held which GPUs, and where, is not known."
+        "The run recorded no allocations, so it is unknown which jobs held which GPUs, and where."
         in story.sentences
     )
     assert kinds(story, "held", "most held", "shared", "freed") == []
@@ -337,11 +334,11 @@ def test_a_policy_with_a_line_tells_a_place(policy: Any, order: str, first: str 
     own = None if isinstance(policy, str) else f"{OWN}:{policy.__name__}"
     (said,) = kinds(outcome.why("z", jobs, own), "queue")
     if first == "z":
-        assert said == f"1 other job waited then. In {order} it was the first of them."
+        assert said == f"1 other job was queued. In {order} it was first."
     elif first == "y":
-        assert said == f"1 other job waited then. In {order} it was number 2 of 2, behind y."
+        assert said == f"1 other job was queued. In {order} it was number 2 of 2, behind y."
     else:
-        assert said.startswith(f"1 other job waited then. In {order} it was ")
+        assert said.startswith(f"1 other job was queued. In {order} it was ")
 
 
 @pytest.mark.parametrize(
@@ -378,8 +375,8 @@ def test_a_job_that_was_given_less() -> None:
     jobs = table(num_gpus=[4, 4], min_gpus=[1, 1], max_gpus=[4, 4], duration=[100.0, 100.0])
     story = run("afs", jobs, "1x6", resize_cost=0).why("j1")
     (said, *_) = kinds(story, "given")
-    assert said == "That is 2 of the 4 GPUs that it asks for; the same decision gave GPUs to j0 (4)." or (
-        said == "That is 3 of the 4 GPUs that it asks for; the same decision gave GPUs to j0 (3)."
+    assert said == "That is 2 of the 4 GPUs that it requests; the same decision gave GPUs to j0 (4)." or (
+        said == "That is 3 of the 4 GPUs that it requests; the same decision gave GPUs to j0 (3)."
     )
 
 
@@ -390,9 +387,8 @@ def test_a_wait_for_maintenance_alone() -> None:
     for policy in ("fifo", "srtf"):
         story = run(policy, jobs, maintenance=windows).why("j1")
         assert kinds(story, "maintenance") == [
-            "There was room for the 4 GPUs that it asks for, but only on servers that go down for maintenance"
-            " before it would be done by the estimates, the next of them 40.0 s after submission: it was kept"
-            " clear of these."
+            "There was room for its 4 GPUs, but only on servers whose maintenance, the next 40.0 s after"
+            " submission, begins before its estimated end."
         ]
         assert kinds(story, "turn", "behind", "ranked behind") == []
     both = [*jobs.rows(named=True), {**jobs.row(1, named=True), "job_id": "j2", "submit_time": 11.0}]
@@ -403,7 +399,7 @@ def test_a_wait_for_maintenance_alone() -> None:
 def test_a_log_and_a_plan_have_no_line(tmp_path: Path) -> None:
     run("fifo", decisions=True).write(tmp_path / "r")
     logged = run(f"log:{tmp_path / 'r' / 'decisions.parquet'}")
-    said = "Its place among them is not told: the decisions are those of a log."
+    said = "Its place is unknown: the decisions are those of a log."
     assert said in kinds(logged.why("z"), "queue")[0]
 
 
@@ -433,7 +429,7 @@ def test_code_of_a_result_is_run_when_the_caller_names_it(tmp_path: Path) -> Non
     alone = outcome.why("z", JOBS)
     assert facts_of(alone, "queue")[0].figures["why_not"].endswith("ringbco why DIR z --policy FILE.py:Mine")
     (said,) = kinds(outcome.why("z", JOBS, f"{file}:Mine"), "queue")
-    assert said.endswith(f"In the order of {file}:Mine it was the first of them.")
+    assert said.endswith(f"In the order of {file}:Mine it was first.")
     file.write_text(text + "\n")
     with pytest.raises(InputError, match=r"the policy's file as it was, SHA-256 .* was not loaded"):
         outcome.why("z", JOBS, f"{file}:Mine")

@@ -73,10 +73,10 @@ def test_why_tells_a_reservation() -> None:
         (fact,) = facts_of(outcome.why(job, jobs), "reservation")
         assert (fact.figures["begins"], fact.figures["on"][0]["server"]) == (begins, 0)
     assert fact.sentence == (
-        "By the estimates of then its reservation began 22.0 s after submission, on server 0."
+        "By the estimates at that time, its reservation began 22.0 s after submission, on server 0."
     )
     (fact,) = facts_of(case.replay(reservations=2).why("j4", jobs), "beyond")
-    assert fact.sentence == "It was not among the first 2 of the queue, which alone get reservations."
+    assert fact.sentence == "It was not among the first 2 jobs of the queue; only these get reservations."
 
 
 def test_where_estimates_are_right_and_nobody_comes_a_reservation_is_kept() -> None:

@@ -93,7 +93,7 @@ def test_the_columns_of_a_log_written_by_hand(tmp_path: Path) -> None:
         (
             [(0.0, "start", "a", 0, 1)],
             "decisions.parquet: row 1, column verb: expected a decision that can be carried out, but job 'a'"
-            " cannot start at 0 s: 1 GPUs are given and it asks for 2",
+            " cannot start at 0 s: GPUs given: 1, requested: 2",
         ),
         ([(0.5, "start", "b", 0, 2)], "cannot start at 0.5 s: it does not wait at that time"),
         (

@@ -79,21 +79,21 @@ def _submitted(told: Told, when: str, clock: Clock) -> str:
     about = [f"{name} {told[name]}" for name in ("user", "vc", "priority") if name in told]
     about += [f"trial of search {told['group']}"] if "group" in told else []
     about += [f"deadline {clock(told['deadline'])}"] if "deadline" in told else []
-    at = f"Submitted {when}" if "at" in told else "Submitted, nobody knows when"
-    return f"{at}. It asks for {asks}" + (f" ({', '.join(about)})." if about else ".")
+    at = f"Submitted {when}" if "at" in told else "Submitted at an unknown time"
+    return f"{at}. It requests {asks}" + (f" ({', '.join(about)})." if about else ".")
 
 
 def _queue(told: Told, when: str, clock: Clock) -> str:
     others = told["others"]
     if not others:
-        return "No other job waited then."
-    said = f"{_some(others, 'other job')} waited then."
+        return "No other job was queued."
+    said = f"{_some(others, 'other job')} {'was' if others == 1 else 'were'} queued."
     if told.get("why_not"):
-        return f"{said} Its place among them is not told: {told['why_not']}."
+        return f"{said} Its place is unknown: {told['why_not']}."
     if "place" not in told:
         return said
     if told["place"] == 1:
-        return f"{said} In {told['order']} it was the first of them."
+        return f"{said} In {told['order']} it was first."
     ahead = _listed(told["ahead"], told["place"] - 1 - len(told["ahead"]))
     return f"{said} In {told['order']} it was number {told['place']:,} of {others + 1:,}, behind {ahead}."
 
@@ -103,14 +103,14 @@ def _decision(told: Told, when: str, clock: Clock) -> str:
         return f"{told['policy']} had not decided yet."
     gave = f"The last decision of {told['policy']}, {clock(told['at'])}, gave it no GPUs"
     if not told["got"]:
-        return f"{gave}, and nobody else others than before."
+        return f"{gave}, nor any to other jobs."
     return f"{gave}; it gave GPUs to {_holding(told['got'], more=told['others'])}."
 
 
 def _given(told: Told, when: str, clock: Clock) -> str:
-    said = f"That is {_number(told['gpus'])} of the {_gpus(told['of'])} that it asks for"
+    said = f"That is {_number(told['gpus'])} of the {_gpus(told['of'])} that it requests"
     if not told["got"]:
-        return f"{said}; nobody else was given GPUs then."
+        return f"{said}; no other job got GPUs then."
     return f"{said}; the same decision gave GPUs to {_holding(told['got'], more=told['others'])}."
 
 
@@ -135,25 +135,25 @@ def _state(told: Told, when: str, clock: Clock) -> str:
         return said
     users = told.get("users")
     by_user = f"; by user {_holding(users, 'user')}" if users else ""
-    return f"{said} Most had {_holding(told['holders'])}{by_user}."
+    return f"{said} Largest holders: {_holding(told['holders'])}{by_user}."
 
 
 def _too_few(told: Told, when: str, clock: Clock) -> str:
     of = f" of the GPU types that it may use ({', '.join(told['typed'])})" if told["typed"] else ""
     if not told["usable"]:
-        return f"None{of} was idle, and it asks for {_gpus(told['gpus'])}."
+        return f"None{of} was idle, and it requests {_gpus(told['gpus'])}."
     were = "was" if told["usable"] == 1 else "were"
     if told["several"]:
         of = " of one GPU type" + (f" that it may use ({', '.join(told['typed'])})" if told["typed"] else "")
     if told["usable"] >= told.get("least", told["gpus"]):
-        idle = f"Of the {_gpus(told['gpus'])} that it asks for {_number(told['usable'])}{of} {were} idle"
+        idle = f"Of the {_gpus(told['gpus'])} that it requests, {_number(told['usable'])}{of} {were} idle"
         return f"{idle}: it may run on {told['least']}, but the policy gave it none."
     most = "at most " if told["several"] else ""
-    return f"Too few: it asks for {_gpus(told['gpus'])}, and {most}{_number(told['usable'])}{of} {were} idle."
+    return f"Too few: it requests {_gpus(told['gpus'])}, and {most}{_number(told['usable'])}{of} {were} idle."
 
 
 def _apart(told: Told, when: str, clock: Clock) -> str:
-    idle = f"Enough were idle for the {_gpus(told['gpus'])} that it asks for, but they lay apart"
+    idle = f"Enough were idle for the {_gpus(told['gpus'])} that it requests, but they were fragmented"
     if told["gpus"] < 1:
         return f"{idle}: of no GPU was more left than {_number(told['most_of_one_gpu'])}."
     where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
@@ -166,7 +166,7 @@ def _apart(told: Told, when: str, clock: Clock) -> str:
 
 
 def _room(told: Told) -> str:
-    return f"There was room for the {_gpus(told['gpus'])} that it asks for"
+    return f"There was room for its {_gpus(told['gpus'])}"
 
 
 def _over_quota(told: Told, when: str, clock: Clock) -> str:
@@ -178,8 +178,8 @@ def _over_quota(told: Told, when: str, clock: Clock) -> str:
 
 def _maintenance(told: Told, when: str, clock: Clock) -> str:
     return (
-        f"{_room(told)}, but only on servers that go down for maintenance before it would be done by the"
-        f" estimates, the next of them {clock(told['down'])}: it was kept clear of these."
+        f"{_room(told)}, but only on servers whose maintenance, the next {clock(told['down'])}, begins"
+        " before its estimated end."
     )
 
 
@@ -188,21 +188,21 @@ def _turn(told: Told, when: str, clock: Clock) -> str:
 
 
 def _head(told: Told) -> str:
-    return f"{_room(told)}, but {told['head']}, which asks for {_gpus(told['head_gpus'])}, was"
+    return f"{_room(told)}, but {told['head']}, which requests {_gpus(told['head_gpus'])}, was"
 
 
 def _behind(told: Told, when: str, clock: Clock) -> str:
-    return f"{_head(told)} at the head of the queue, and nobody overtakes it."
+    return f"{_head(told)} at the head of the queue, and no job may overtake it."
 
 
 def _ranked_behind(told: Told, when: str, clock: Clock) -> str:
     many = told["ahead"] > 1
     ranks = f"the first of {told['ahead']:,} waiting jobs that rank" if many else "ranked"
-    return f"{_head(told)} {ranks} before it: GPUs meant for a job that cannot be placed yet go to no other."
+    return f"{_head(told)} {ranks} before it: GPUs set aside for a job that cannot be placed go to no other."
 
 
 def _reserved(told: Told, when: str, clock: Clock) -> str:
-    said = f"{_head(told)} at the head of the queue, and EASY lets nobody delay it"
+    said = f"{_head(told)} at the head of the queue, and under EASY no job may delay it"
     if "shadow" not in told:
         return f"{said}."
     end = told["own_end"]
@@ -212,30 +212,30 @@ def _reserved(told: Told, when: str, clock: Clock) -> str:
 
 def _kept(told: Told, when: str, clock: Clock) -> str:
     return (
-        f"{_room(told)}, but a pass starts only those that have reservations and can begin at once,"
-        " and GPUs are kept for jobs ahead of it."
+        f"{_room(told)}, but a pass starts only jobs whose reservation begins at once, and GPUs are"
+        " reserved for jobs ahead of it."
     )
 
 
 def _reservation(told: Told, when: str, clock: Clock) -> str:
     on = _servers([each["server"] for each in told["on"]])
-    return f"By the estimates of then its reservation began {clock(told['begins'])}, on {on}."
+    return f"By the estimates at that time, its reservation began {clock(told['begins'])}, on {on}."
 
 
 def _beyond(told: Told, when: str, clock: Clock) -> str:
-    return f"It was not among the first {told['most']:,} of the queue, which alone get reservations."
+    return f"It was not among the first {told['most']:,} jobs of the queue; only these get reservations."
 
 
 def _most_held(told: Told, when: str, clock: Clock) -> str:
     shares = [f"{each['job']} ({each['gpu_seconds'] / told['of']:.1%})" for each in told["holders"]]
     others = told["jobs"] - len(shares)
     rest = f"; {_some(others, 'other job')} held some" if others else ""
-    return f"Until it started most of all GPU time went to {_listed(shares)}{rest}."
+    return f"Until it started, most GPU time went to {_listed(shares)}{rest}."
 
 
 def _overtaken(told: Told, when: str, clock: Clock) -> str:
     names = _listed(told["names"], told["jobs"] - len(told["names"]))
-    return f"{_some(told['jobs'], 'job')} submitted after it started before it: {names}."
+    return f"{_some(told['jobs'], 'job')} submitted later started before it: {names}."
 
 
 def _heads(told: Told, when: str, clock: Clock) -> str:
@@ -243,7 +243,7 @@ def _heads(told: Told, when: str, clock: Clock) -> str:
         f"{each['job']} ({_gpus(each['gpus'])}, for {duration(each['seconds'])})" for each in told["heads"]
     ]
     turns = " in turn" if told["jobs"] > 1 else ""
-    return f"The queue's head meanwhile was {_listed(heads, told['jobs'] - len(heads))}{turns}."
+    return f"Meanwhile the head of the queue was {_listed(heads, told['jobs'] - len(heads))}{turns}."
 
 
 _CAUSES: Final = {
@@ -308,7 +308,7 @@ def _shared(told: Told, when: str, clock: Clock) -> str:
     ]
     who = _listed(met, told["jobs"] - len(met))
     what = "links between servers" if links else "its GPU"
-    said = f"In those {duration(told['ran'])} it shared {what} with {who}."
+    said = f"In these {duration(told['ran'])} it shared {what} with {who}."
     return f"{said} That did not slow it down." if told["slowed"] is False else said
 
 
@@ -322,10 +322,10 @@ def _why_stopped(told: Told) -> str:
         "evicted": f"Evicted to make room for {by}",
         "failed": f"Failed with server {told.get('by_server')}{cause}",
         "limit": "Reached its time limit",
-        "rung": f"Came to rung{loss}" if loss else "Came to a rung",
-        "dropped": "Ended by the policy, before it was done,",
-        "moved": "Stopped to go on at once on other GPUs",
-        "resized": "Stopped to go on at once on another number of GPUs",
+        "rung": f"Reached rung{loss}" if loss else "Reached a rung",
+        "dropped": "Ended by the policy, before it finished,",
+        "moved": "Moved to other GPUs",
+        "resized": "Resized",
     }[told["ended"]]
 
 
@@ -337,9 +337,9 @@ def _stopped(told: Told, when: str, clock: Clock) -> str:
     if "back" in told:
         said += f" The server came back {clock(told['back'])}."
     if "goes_on" in told:
-        said += " It paused there." if told["goes_on"] else " There it ended."
+        said += " It paused at this rung." if told["goes_on"] else " It was stopped there."
     if told.get("lost_time"):
-        said += f" Work of {duration(told['lost_time'])} since its last checkpoint was lost."
+        said += f" It lost {duration(told['lost_time'])} of work since its last checkpoint."
     return said
 
 
@@ -347,7 +347,7 @@ def _skipped(told: Told, when: str, clock: Clock) -> str:
     ended = _listed([f"{count:,} {word}" for word, count in told["ended"].items()])
     return (
         f"Up to {clock(told['until'])} it had {_some(told['stays'], 'more stay')}, which ended {ended}:"
-        " they are in stays.parquet."
+        " see stays.parquet."
     )
 
 
@@ -355,16 +355,16 @@ def _skipped(told: Told, when: str, clock: Clock) -> str:
 
 
 def _finished(told: Told, when: str, clock: Clock) -> str:
-    over = "That was its end, before it was done." if told["cut"] else f"Finished {when}."
-    said = f"{over} Alone on the fewest servers it would have taken {duration(told['alone'])}"
+    over = "It ended there, before it finished." if told["cut"] else f"Finished {when}."
+    said = f"{over} Alone on the fewest servers, it would have taken {duration(told['alone'])}"
     words = _PARTS | ({"run_spread": "on more servers, or of rounding to slots"} if told["slots"] else {})
     more = [f"{duration(seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds > 0]
     less = [f"{duration(-seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds < 0]
     if not more and not less:
         return f"{said}, as it did."
-    said += f"; on top came {_listed(more)}" if more else ""
-    said += f"; it saved {_listed(less)}" if less else ""
-    return f"{said}. That is {told['slowdown']:,.2f} times as long."
+    said += f", plus {_listed(more)}" if more else ""
+    said += f", minus {_listed(less)}" if less else ""
+    return f"{said}. In total it took {told['slowdown']:,.2f} times as long."
 
 
 _PARTS: Final = PARTS | {
@@ -394,7 +394,7 @@ def _deadline(told: Told, when: str, clock: Clock) -> str:
 
 
 _FATES: Final = {
-    "dropped": "left out, since nothing that it may use could ever hold it (--oversize drop)",
+    "dropped": "left out because nothing that it may use can hold it (--oversize drop)",
     "refused": "refused by the policy",
     "ended in the queue": "ended by the policy before it started",
 }
@@ -413,16 +413,16 @@ def _never(told: Told, when: str, clock: Clock) -> str:
 SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "submitted": _submitted,
     "no allocations": lambda told, when, clock: (
-        "The run kept no allocations, so that who held which GPUs, and where, is not known."
+        "The run recorded no allocations, so it is unknown which jobs held which GPUs, and where."
     ),
-    "no causes": lambda told, when, clock: "The result does not keep the causes of waits.",
+    "no causes": lambda told, when, clock: "The result does not record the causes of waits.",
     "at once": lambda told, when, clock: (
         f"It started at the next slot boundary, {duration(told['seconds'])} later."
         if told["seconds"] > 0
         else "It started at once."
     ),
     "rested": lambda told, when, clock: (
-        f"It rested at its rung for {duration(told['seconds'])}, and was let go on {when}."
+        f"It paused at its rung for {duration(told['seconds'])}, and continued {when}."
     ),
     "queue": _queue,
     "decision": _decision,
@@ -451,6 +451,6 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "finished": _finished,
     "slowed": _slowed,
     "deadline": _deadline,
-    "never done": lambda told, when, clock: f"It was never done: its last stay ended {when}.",
+    "never done": lambda told, when, clock: f"It never finished: its last stay ended {when}.",
     "never started": _never,
 }
