@@ -43,13 +43,7 @@ _NAMED_UNITS: Final = (
     *_UNITS,
     *((0.1, 1.0, "s"), (1e-4, 1e-3, "ms"), (1e-300, 1e-6, "\N{MICRO SIGN}s"), (0.0, 1.0, "s")),
 )
-_FORMATS: Final = {
-    "number": (",", 2, "f"),
-    "at most": (",", 2, "f"),
-    "index": ("", 3, "f"),
-    "share": (",", 1, "%"),
-    "count": (",", 0, "f"),
-}
+_DIGITS: Final = {"number": 2, "at most": 2, "index": 3, "share": 1, "count": 0}
 _HOUR: Final = 3_600.0
 _shown: ContextVar[str] = ContextVar("units of times", default="human")
 
@@ -217,7 +211,7 @@ def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:
 
 
 def figure(kind: Kind, value: float) -> str:
-    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93".
+    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0 %" or "93".
 
     "at most" is a number rounded up, as an upper bound has to be.
     """
@@ -225,10 +219,12 @@ def figure(kind: Kind, value: float) -> str:
         return gpu_time(value, 1)
     if kind in ("time", "GPU time"):
         return duration(value)
-    comma, digits, letter = _FORMATS[kind]
+    digits = _DIGITS[kind]
     if kind == "at most":
         value = rounded_up(value, digits)
-    return f"{value:{comma}.{digits}{letter}}"
+    if kind == "share":
+        return percent(value, digits)
+    return f"{value:,.{digits}f}"
 
 
 def same(one: float, other: float) -> bool:
@@ -263,9 +259,9 @@ def time(seconds: float) -> str:
     return f"{number(seconds / unit)} {name}"
 
 
-def percent(share: float) -> str:
-    """A share as "14.2 %"."""
-    return f"{number(100.0 * share)} %"
+def percent(share: float, places: int | None = None) -> str:
+    """A share as "14.2 %": of three significant digits, or of so many places after the point."""
+    return f"{number(100.0 * share) if places is None else f'{100.0 * share:,.{places}f}'} %"
 
 
 def plain(value: object, absent: str = "None") -> str:

@@ -267,7 +267,11 @@ def test_replay_ends_with_a_table_of_the_summary(invoke: Invoke, tmp_path: Path)
     assert (run.returncode, run.stderr) == (0, "")
     summary = Outcome.read(tmp_path / "r").summary
     assert "small.csv on 2x8, policy fifo, results in r" in run.stdout
-    for figure in (f"{summary['mean_jct'] / 60:.1f} min", f"{summary['utilisation']:.1%}", "26.7 min"):
+    for figure in (
+        f"{summary['mean_jct'] / 60:.1f} min",
+        f"{100 * summary['utilisation']:.1f} %",
+        "26.7 min",
+    ):
         assert figure in run.stdout
     assert max(len(line) for line in run.stdout.splitlines()) <= 80
 
@@ -281,14 +285,14 @@ def test_the_table_tells_of_preemptions_and_deadlines(invoke: Invoke, tmp_path: 
     options = ("--policy", "edf", "--admission", "--model", "fixed", "--preempt-cost", "90")
     run = invoke("replay", "due.csv", "--cluster", "1x4", *options, "-o", "due")
     assert run.returncode == 0
-    assert run.stderr.startswith("note: edf: 13% of the GPU time that jobs held went by in pauses")
+    assert run.stderr.startswith("note: edf: 13 % of the GPU time that jobs held went by in pauses")
     shown = " ".join(run.stdout.split())
     summary = Outcome.read(tmp_path / "due").summary
     assert (summary["preemptions"], summary["lost_gpu_seconds"]) == (1, 360.0)
     for text in (
         "jobs 2 jobs refused 1",
         "preemptions 1 GPU time lost to them 6.0 min",
-        "jobs with a deadline 2 deadlines missed 0 deadlines met 100.0%",
+        "jobs with a deadline 2 deadlines missed 0 deadlines met 100.0 %",
         "worst slowdown 1.38",
         "Jain's index over users 1.000",
     ):

@@ -471,8 +471,10 @@ def test_much_time_in_pauses_is_worth_a_word(invoke: Invoke, small_jobs: Path) -
     line = ("replay", small_jobs, "--cluster", "1x8", "--start-cost", "10d")
     done = invoke(*line, "--policy", "srtf", "-o", "r")
     assert done.returncode == 0
-    assert re.search(r"^note: srtf: \d+% of the GPU time that jobs held went by in pauses", done.stderr, re.M)
+    assert re.search(
+        r"^note: srtf: \d+ % of the GPU time that jobs held went by in pauses", done.stderr, re.M
+    )
     assert "pauses" not in invoke(*line[:-1], "1s", "--policy", "srtf", "-o", "s").stderr
     saving = ("--checkpoint-interval", "1min", "--checkpoint-cost", "30s")
     output = invoke(*line[:4], "--policy", "fifo", *saving, "-o", "t").stderr
-    assert re.search(r"^note: fifo: \d+% .* in pauses and checkpoints: save less often", output, re.M)
+    assert re.search(r"^note: fifo: \d+ % .* in pauses and checkpoints: save less often", output, re.M)

@@ -52,7 +52,7 @@ def test_the_bar_of_runs_says_which_run_it_is(monkeypatch: pytest.MonkeyPatch) -
         time.sleep(0.05)
     assert isinstance(sys.stderr, Terminal)
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", sys.stderr.getvalue())
-    assert re.search(r"run 7 of 30, tiresias, seed 2 \S+ +25%", text), text
+    assert re.search(r"run 7 of 30, tiresias, seed 2 \S+ +25 %", text), text
     assert "1500" not in text
     assert "runs done" not in text
 
@@ -98,7 +98,7 @@ def test_runs_from_before_count_as_done_and_not_for_the_rate() -> None:
             "jobs",
             "it: 250,000 of 1,000,000 jobs done, 25,000 jobs/s, expected end 2026-11-29 12:00:40 (in 30.0 s)",
         ),
-        ("%", "it: 25% done, expected end 2026-11-29 12:00:40 (in 30.0 s)"),
+        ("%", "it: 25 % done, expected end 2026-11-29 12:00:40 (in 30.0 s)"),
     ],
 )
 def test_other_work_is_counted_in_its_unit(unit: str, said: str) -> None:

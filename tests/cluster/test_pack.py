@@ -105,8 +105,8 @@ def test_the_command(invoke: Invoke, tmp_path: Path) -> None:
     packing = ringbco.pack(jobs, "1x2", placement="best-fit", until=1.3, runs=2)
     assert output == json.loads(json.dumps(packing.to_dict()))
     shown = invoke(*command).stdout
-    assert f"{packing.allocated[0][-1]:.2%}" in shown
-    assert "130%" in shown
+    assert f"{100 * packing.allocated[0][-1]:.2f} %" in shown
+    assert "130 %" in shown
     assert "expected a percentage" in invoke(*command[:-1], "much").stderr
 
 

@@ -305,7 +305,7 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
         assert [entry.best for entry in result] == [False, False, True]
         assert made.not_comparable == ["b"]
         assert result[1].ratio == 0.1
-        assert "without *, for other jobs or another cluster than a: b" in printed(made, 200)
+        assert "not starred (different jobs or cluster from a): b" in printed(made, 200)
     assert Comparison({"a": first, "b": second}).not_comparable == []
 
 

@@ -1,4 +1,4 @@
-"""`compare` of results at hand: alone, and damaged ones."""
+"""`compare` of existing results: alone, and damaged ones."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
         (("--result", "fifo"), "at least two"),
         (("small.csv", "--cluster", "2x8", "--result", "fifo", "--result", "sjf"), "results alone"),
         (("--cluster", "2x8", "--result", "fifo", "--result", "sjf"), "results alone"),
-        (("--result", "fifo", "--result", "sjf", "--seeds", "3"), "option seeds: results at hand have one"),
-        (("--result", "fifo", "--result", "sjf", "--fresh"), "option fresh: results at hand have one run"),
+        (("--result", "fifo", "--result", "sjf", "--seeds", "3"), "option seeds: existing results have one"),
+        (("--result", "fifo", "--result", "sjf", "--fresh"), "option fresh: existing results have one run"),
         (("--policy", "fifo", "--result", "sjf"), "JOBS and --cluster are missing"),
         (("small.csv", "--policy", "fifo", "--result", "sjf"), "--cluster is missing"),
         (("--cluster", "2x8", "--policy", "fifo", "--result", "sjf"), "JOBS is missing"),
@@ -80,7 +80,7 @@ def test_an_option_that_nothing_uses_is_told(results: list[Path], invoke: Invoke
     done = invoke("compare", "--result", "fifo", "--result", "sjf", *arguments, "-o", "cmp")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        f"note: option {name}: not used by results at hand" for name in ("kappa", "lambda")
+        f"note: option {name}: not used by existing results" for name in ("kappa", "lambda")
     ]
 
 

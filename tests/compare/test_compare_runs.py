@@ -1,4 +1,4 @@
-"""`compare` of settings, of results at hand, and over several seeds."""
+"""`compare` of settings, of existing results, and over several seeds."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_settings_that_cannot_be(
     assert said in str(caught.value)
 
 
-# Results at hand
+# Existing results
 
 
 def test_results_stand_beside_what_is_run(small_jobs: Path, tmp_path: Path) -> None:

@@ -221,5 +221,5 @@ def test_notes_call_runs_by_their_names(invoke: Invoke, tmp_path: Path) -> None:
     )
     assert done.stderr.splitlines() == [
         "note: option kappa: not used by one or two or three",
-        "note: 1 elastic job of jobs.csv: num_gpus GPUs each under one and two, which resize nobody",
+        "note: 1 elastic job of jobs.csv: num_gpus GPUs each under one and two, which resize no job",
     ]

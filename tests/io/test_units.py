@@ -125,7 +125,7 @@ def test_gpu_time() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "shown"),
-    [("time", "93.4 s"), ("number", "93.40"), ("index", "93.400"), ("share", "9,340.0%"), ("count", "93")],
+    [("time", "93.4 s"), ("number", "93.40"), ("index", "93.400"), ("share", "9,340.0 %"), ("count", "93")],
 )
 def test_a_figure_is_shown_by_its_kind(kind: Kind, shown: str) -> None:
     assert figure(kind, 93.4) == shown

@@ -81,8 +81,8 @@ def test_by_hand(by_hand: ringbco.Diff) -> None:
     assert lost["jct"] == {"a": 100.0, "b": 121.0, "difference": 21.0}
     assert by_hand.table.columns[-4:] == ["difference", *by_hand.parts]
     assert by_hand.sentences() == [
-        "mean completion time in B is 48.0 s, 55.3% below A's 107.3 s",
-        "of 3 jobs in both 66.7% are faster in B, 33.3% slower, 0.0% the same",
+        "mean completion time in B is 48.0 s, 55.3 % below A's 107.3 s",
+        "of 3 jobs in both 66.7 % are faster in B, 33.3 % slower, 0.0 % the same",
     ]
 
 

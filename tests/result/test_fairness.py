@@ -101,10 +101,12 @@ def test_who_pays_is_who_waits_longer(jobs: pl.DataFrame) -> None:
     longer = {owner for owner in "abc" if wait["fifo", owner] > wait["srtf", owner]}
     assert longer
     (line,) = payers(comparison.outcomes, "srtf", "user")
-    assert line.startswith("under fifo wait longer than under srtf: user ")
+    assert line.startswith("longer waits under fifo than under srtf: user ")
     assert {owner for owner in "abc" if f"user {owner} " in line} == longer
     same = compare(jobs, "1x8", ["fifo"], runs={"again": {"policy": "fifo"}}, model="fixed")
-    assert list(payers(same.outcomes, "fifo", "user")) == ["under again nobody waits longer than under fifo"]
+    assert list(payers(same.outcomes, "fifo", "user")) == [
+        "no user and no job size waits longer under again than under fifo"
+    ]
 
 
 def test_what_is_refused(jobs: pl.DataFrame) -> None:
@@ -133,7 +135,7 @@ def test_the_command(invoke: Invoke, jobs: pl.DataFrame, tmp_path: Path) -> None
     ).stdout
     row = next(line.split() for line in output.splitlines() if line.strip().startswith("3 more"))
     # Of 23 jobs srtf, the best, runs the last three first: after 0, 78, 157 s; fifo last: 1810, 1890, 1969.
-    assert row == ["3", "more", "3", "0.53", "13.0%", "78.3", "s", "31.5", "min"]
+    assert row == ["3", "more", "3", "0.53", "13.0", "%", "78.3", "s", "31.5", "min"]
     refused = invoke(*given, "--by", "vc", "-o", "cmp2")
     assert refused.returncode == 2
     assert "option by: vc: the job table has no column" in refused.stderr

@@ -44,7 +44,7 @@ def test_a_wait_under_fifo() -> None:
         "1 other job was queued. In the order of fifo it was number 2 of 2, behind y.",
         "At submission 1 job held all 4 GPUs. Largest holders: x (4); by user ann (4).",
         "None was idle, and it requests 1 GPU.",
-        "Until it started, most GPU time went to x (90.7%) and y (9.3%).",
+        "Until it started, most GPU time went to x (90.7 %) and y (9.3 %).",
         "Meanwhile the head of the queue was y (4 GPUs, for 98.0 s).",
         "Just before it started 1 job held all 4 GPUs. Largest holders: y (4); by user bob (4).",
         "None was idle, and it requests 1 GPU.",

@@ -209,7 +209,7 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
         "class Key(ringbco.KeyPolicy):\n    def key(self, state, rows):\n        return rows\n"
         "class Rank(ringbco.RankPolicy):\n    def rank(self, state, rows):\n        return rows\n"
     )
-    note = "note: 1 elastic job of jobs.parquet: num_gpus GPUs each under {}, which resizes nobody\n"
+    note = "note: 1 elastic job of jobs.parquet: num_gpus GPUs each under {}, which resizes no job\n"
 
     def told(verb: str, *arguments: str) -> str:
         done = invoke(verb, *arguments, "--cluster", "2x8", "-o", verb, "--force")
@@ -233,7 +233,7 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
     assert both == note.format("fifo and srtf").replace("resizes", "resize")
     assert note.format("ff") in told("plan", "jobs.parquet", "--policy", "ff")
     base = {"trace": str(tmp_path / "jobs.parquet"), "cluster": "2x8"}
-    with pytest.warns(RingbcoWarning, match="num_gpus GPUs each under fifo, which resizes nobody"):
+    with pytest.warns(RingbcoWarning, match="num_gpus GPUs each under fifo, which resizes no job"):
         ringbco.sweep({"base": base, "grid": {"policy": ["fifo", "afs"]}}, tmp_path / "sweep")
     pl.DataFrame(ONE | RING).drop("max_gpus", "min_gpus").write_parquet(tmp_path / "jobs.parquet")
     assert told("replay", "jobs.parquet", "--policy", "fifo") == ""

@@ -266,7 +266,7 @@ def test_command(invoke: Invoke, tmp_path: Path) -> None:
 def test_command_notes_submissions(invoke: Invoke, small_jobs: Path) -> None:
     made = invoke("plan", small_jobs, "--cluster", "2x8", "-o", "out")
     assert made.returncode == 0, made.stderr
-    assert "submit_time goes up to 1000 s; a plan has every job there at time 0" in made.stderr
+    assert "submit_time goes up to 1000 s; a plan submits every job at time 0" in made.stderr
 
 
 @pytest.mark.parametrize(

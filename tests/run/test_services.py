@@ -36,7 +36,7 @@ def test_the_command_line(invoke: Invoke) -> None:
         *("--services", "services.csv", "-o", "r"),
     )
     assert ran.returncode == 0
-    assert re.search(r"attainment of services +100.0% *\nGPU-hours of services +1.11", ran.stdout)
+    assert re.search(r"attainment of services +100.0 % *\nGPU-hours of services +1.11", ran.stdout)
     result = Outcome.read("r")
     assert result.allocations is not None
     assert result.replicas is not None

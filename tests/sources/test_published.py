@@ -54,7 +54,7 @@ def test_figures_by_hand() -> None:
     assert rows["jobs of 2 GPUs"]["ratio"] == pytest.approx(0.25 / 0.023)
     assert rows["jobs of 32 GPUs"]["file"] == 0.0
     assert not rows["jobs of 32 GPUs"]["near"]
-    assert seen["published"]["verdict"].startswith("the file holds 0.0% of the jobs published: not the whole")
+    assert seen["published"]["verdict"].startswith("the file holds 0.0 % of the jobs published: not")
 
 
 def test_what_a_table_lacks_is_not_compared() -> None:
@@ -81,7 +81,7 @@ def whole(jobs: int) -> dict[str, Any]:
     ("jobs", "verdict"),
     [
         (125_303, "as many jobs as published: 4 of 4 figures are near the published ones"),
-        (100_000, "the file holds 79.8% of the jobs published: not the whole trace; 3 of 4 figures are near"),
+        (100_000, "the file holds 79.8 % of the jobs published: not the whole trace; 3 of 4 figures"),
         (250_606, "the file holds 2.00 times the jobs published: not cleaned in the usual way; 3 of 4"),
     ],
 )

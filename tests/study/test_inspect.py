@@ -100,8 +100,8 @@ def test_asked_types(invoke: Invoke, tmp_path: Path) -> None:
     write_jobs(from_frame(frame), tmp_path / "jobs.parquet")
     output = invoke("inspect", "jobs.parquet").stdout
     assert re.search(r"GPU type asked +jobs +share +GPU-hours", output)
-    assert re.search(r"T4 +2 +33\.3% +8,889 ", output)
-    assert re.search(r"\(any\) +3 +50\.0% +3 ", output)
+    assert re.search(r"T4 +2 +33\.3 % +8,889 ", output)
+    assert re.search(r"\(any\) +3 +50\.0 % +3 ", output)
 
 
 def test_columns() -> None:
@@ -346,4 +346,4 @@ def test_jobs_by_priority(invoke: Invoke, tmp_path: Path) -> None:
     ranked.write_parquet(tmp_path / "j.parquet")
     shown = invoke("inspect", "j.parquet").stdout
     assert re.search(r"priority +jobs +share +may be evicted +GPU-hours", shown)
-    assert re.search(r"-1 +1 +16\.7% +0 +0 ", shown)
+    assert re.search(r"-1 +1 +16\.7 % +0 +0 ", shown)

@@ -96,8 +96,8 @@ def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path
     )
     rows = drawn(frame, str(tmp_path / "c.toml"))["vc-loads"]
     assert [(row["vc"], row["level"]) for row in rows] == [
-        *(("x (8 GPUs)", level) for level in ("below 20%", "none")),
-        *(("y (8 GPUs)", "below 20%"),) * 2,
+        *(("x (8 GPUs)", level) for level in ("below 20 %", "none")),
+        *(("y (8 GPUs)", "below 20 %"),) * 2,
     ]
 
 
@@ -182,7 +182,7 @@ def test_the_published_figures_and_the_account_are_printed(invoke: Invoke, tmp_p
         "not the whole trace",
     ):
         assert words in done.stdout
-    assert re.search(r"--ties could move +2 jobs, 40\.0%", done.stdout)
+    assert re.search(r"--ties could move +2 jobs, 40\.0 %", done.stdout)
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,9 @@ class Ends:
         inputs, stays = self.inputs, self.stays
         end = float(stays.end[row])
         if word in ("preempted", "moved") and not inputs.preempts:
-            yield "stays", f"is {word}; the policy preempts nobody"
+            yield "stays", f"is {word}; the policy preempts no job"
         if word == "resized" and not (inputs.resizes and inputs.elastic):
-            yield "stays", "is resized; the policy may resize nobody"
+            yield "stays", "is resized; the policy may resize no job"
         if word == "dropped" and not inputs.decides:
             yield "stays", "is dropped; only a custom policy ends jobs"
         if word == "rung" and stays.mark[row] != end:
@@ -223,9 +223,9 @@ class Ends:
         if away and (int(stays.job[row]), end) in self.at_rung:
             yield "searches", f"is {word} as its trial gives its GPUs back at a rung; expected rung"
         if word == "limit" and not inputs.limited:
-            yield "stays", "reached a limit; nobody enforces limits in this run"
+            yield "stays", "reached a limit; this run enforces none"
         if word == "evicted" and not inputs.makes_room:
-            yield "evictions", "is evicted; nobody makes room in this run"
+            yield "evictions", "is evicted; this run has no eviction"
         if word not in ("done", "limit", "rung", "failed") and end > stays.start[row] and self.recorded:
             lost = next((server for server in self._servers(row) if (server, end) in self.failing), None)
             if lost is not None:
@@ -265,8 +265,8 @@ class Ends:
         code = {"failed": "outages", "evicted": "evictions"}.get(word, "stays")
         self.looked_at[code] += code != "stays"  # those were counted
         if len(told) != bool(may) or not set(told) <= set(may):
-            names = " and ".join(told) or "nobody"
-            yield code, f"is {word} and names {names}; expected {' or '.join(may) or 'nobody'}"
+            names = " and ".join(told) or "none"
+            yield code, f"is {word} and names {names}; expected {' or '.join(may) or 'none'}"
         elif by_server != NONE:
             failed = [server for server in self._servers(row) if (server, end) in self.failing]
             if by_server not in (failed[:1] if self.recorded else failed):

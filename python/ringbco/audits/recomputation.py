@@ -95,7 +95,7 @@ def _leave_out(checks: Checks, facts: Facts, inputs: RunInputs) -> None:
     for code, applies, reason in (
         ("evictions", inputs.makes_room, "jobs make no room for others"),
         ("stays", inputs.several or facts.outcome.stays_written is not None, "every job has one stay"),
-        ("held", paused, "the policy preempts nobody"),
+        ("held", paused, "the policy preempts no job"),
         ("held", not paused or {"held_time", "lost_time"} <= columns, "the result does not say"),
         ("causes", {*WAITS[1:], *RUNS[:2]} <= columns, "the result does not say"),
     ):

@@ -223,12 +223,12 @@ def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Compared:
     unused = [name for name in taken if name in given and given[name] != taken[name].default]
     for name in ("seeds", "fresh"):
         if name in unused:
-            raise UsageError(f"option {name}: results at hand have one run; leave it out, or add --policy")
+            raise UsageError(f"option {name}: existing results have one run; leave it out, or add --policy")
     comparison = run(results=asked.results, baseline=asked.baseline)
 
     def tell() -> None:
         for name in unused:
-            note(f"option {name.rstrip('_').replace('_', '-')}: not used by results at hand")
+            note(f"option {name.rstrip('_').replace('_', '-')}: not used by existing results")
 
     return _Compared(default_title(comparison.outcomes), comparison, {}, tell)
 
@@ -357,7 +357,7 @@ def _tell_unequal(comparison: Comparison) -> None:
 
 
 def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
-    """A note for each result at hand that is of another job table or of other servers than what was run."""
+    """A note for each existing result that is of another job table or of other servers than what was run."""
     from ringbco.result.window import of_summary
 
     first = next(iter(comparison.outcomes.values()))

@@ -14,7 +14,7 @@ from rich.text import Text
 from ringbco.result.fairness import inequality, others, payers
 from ringbco.result.figures import OVER_BOUND
 from ringbco.result.sentences import ONE_RUN, of_one_run
-from ringbco.units import duration, figure
+from ringbco.units import duration, figure, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,8 +74,7 @@ def show(
     _show_verdicts(comparison, console, sort, every=every)
     if comparison.not_comparable:
         console.print(
-            f"without *, for other jobs or another cluster than {first}:"
-            f" {', '.join(comparison.not_comparable)}",
+            f"not starred (different jobs or cluster from {first}): {', '.join(comparison.not_comparable)}",
             markup=False,
         )
     unbounded = [label for label, bound in comparison.bounds.items() if bound is None]
@@ -111,7 +110,7 @@ def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *
                 console.print(text[: -len(cells[2])].rstrip(), markup=False)
                 text = " " * (wide[0] + 4) + cells[2]
             console.print(text, markup=False)
-    # Of results at hand alone there can be no more runs.
+    # Existing results have no further runs.
     one = ONE_RUN if comparison.variation.changed else of_one_run(list(comparison.outcomes))
     for line in comparison.notes(shown) or [one]:
         console.print(line, markup=False)
@@ -147,7 +146,7 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
         if told:
             console.print(
                 f"{label}: users' speeds have Jain {told['jain']:.3f} and Gini {told['gini']:.3f}; the worst"
-                f" 5 % of users run at {told['worst']:.1%} of full speed",
+                f" 5 % of users run at {percent(told['worst'], 1)} of full speed",
                 markup=False,
             )
     for line in payers(comparison.outcomes, comparison.baseline_label, column):
@@ -175,7 +174,7 @@ def _by_owner(
                 Text(str(owner)),
                 f"{first['jobs']:,}",
                 figure("number", first["gpu_hours"]),
-                "-" if first["due"] is None else f"{first['due']:.1%}",
+                "-" if first["due"] is None else percent(first["due"], 1),
                 *("-" if row is None else _fares(row) for row in (rows[label] for label in part)),
             )
         return table

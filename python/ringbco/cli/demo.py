@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ringbco.cli.options import takes
 from ringbco.io.json_text import json_text
 from ringbco.io.terminal import say, say_json
+from ringbco.units import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +40,9 @@ def demo(
 ) -> None:
     """Replay a bundled sample (5,000 synthetic jobs shaped like Philly's) on 32 servers of 8 GPUs.
 
-    Under fifo, SJF-BCO of the paper, and gittins and repack, which know no run time beforehand. Leaves one
-    result folder a policy, a picture, a report and the summaries, prints them side by side and says what
-    they tell. Takes a few seconds.
+    Policies: fifo, SJF-BCO of the paper, and gittins and repack, which do not know run times in advance.
+    Writes one result folder per policy, a picture, a report and the summaries, prints them side by side and
+    explains them. Takes a few seconds.
 
     Example: ringbco demo -o demo
     """
@@ -131,13 +132,13 @@ def what_it_tells(outcomes: Mapping[str, Outcome]) -> str:
     spans = {policy: outcome.summary["jobs_spread"] for policy, outcome in outcomes.items()}
 
     def below(policy: str) -> str:
-        return f"{1 - mean[policy] / mean['fifo']:.0%}"
+        return percent(1 - mean[policy] / mean["fifo"], 0)
 
     return (
-        f"gittins and repack know no run time beforehand. They stop jobs, and their mean completion time is"
-        f" {below('gittins')} and {below('repack')} below fifo's.\n\n"
-        f"sjf-bco stops nobody: {below('sjf-bco')} below. It lets {spans['sjf-bco']} jobs span servers, fifo"
-        f" {spans['fifo']}. It wins where gangs span servers in any case and contend for links: against ff,"
-        " ls and rand, which take any GPUs. Here nearly every gang fits one server, and sjf, under which it"
-        " waits for one, is ahead of sjf-bco."
+        "gittins and repack do not know run times in advance. They preempt jobs; their mean completion time"
+        f" is {below('gittins')} and {below('repack')} below fifo's.\n\n"
+        f"sjf-bco preempts no job: {below('sjf-bco')} below. {spans['sjf-bco']} of its jobs span servers,"
+        f" against {spans['fifo']} under fifo. It wins where gangs must span servers and contend for links,"
+        " against ff, ls and rand, which take any GPUs. Here nearly every gang fits one server; sjf, which"
+        " waits for one, beats sjf-bco."
     )

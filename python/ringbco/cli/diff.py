@@ -159,10 +159,11 @@ def _means(found: Diff) -> Fitted:
 
 def _groups(title: str, key: str, groups: Sequence[Mapping[str, Any]]) -> Fitted:
     from ringbco.cli.fitted import Fitted
+    from ringbco.units import percent
 
     table = Fitted(title, "jobs", *(f"mean {side}" for side in "AB"), _TITLES[-1], "faster", "slower")
     for group in groups:
-        shares = (f"{group[f'{change}_share']:.1%}" for change in ("faster", "slower"))
+        shares = (percent(group[f"{change}_share"], 1) for change in ("faster", "slower"))
         table.add_row(group[key], f"{group['jobs']:,}", *_cells(group["mean_jct"]), *shares)
     return table
 

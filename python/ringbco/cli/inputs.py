@@ -10,6 +10,7 @@ import typer
 
 from ringbco.cli.options import NETWORK, shared
 from ringbco.io.terminal import note
+from ringbco.units import percent
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -172,11 +173,11 @@ def tell_pauses(policy: str, outcome: Outcome) -> None:
         where, mend = "pauses and checkpoints", "save less often (--checkpoint-interval)"
     elif outcome.stays["ended"].is_in(_BY_POLICY).any():
         mend = (
-            "let it decide less often (--interval, --quantum), or compare it with a policy that stops nobody"
+            "let it decide less often (--interval, --quantum), or compare it with a policy that stops no job"
         )
     else:
         mend = "they follow failures, evictions and rungs (--preempt-cost), or come first (--start-cost)"
-    note(f"{policy}: {share:.0%} of the GPU time that jobs held went by in {where}: {mend}")
+    note(f"{policy}: {percent(share, 0)} of the GPU time that jobs held went by in {where}: {mend}")
 
 
 def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:

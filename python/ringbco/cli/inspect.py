@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
+from ringbco.units import percent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -156,7 +157,7 @@ def _caption(inspection: Mapping[str, Any]) -> list[str]:
     text += f", {inspection['gpu_seconds'] / 3600:,.0f} GPU hours"
     cluster = inspection["cluster"]
     if cluster and cluster["load"] is not None:
-        text += f", {cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}"
+        text += f", {percent(cluster['load'], 1)} of the {cluster['gpus']:,} GPUs of {cluster['name']}"
     published = inspection["published"]
     return [text, f"{published['title']}: {published['verdict']}"] if published["shape"] else [text]
 
@@ -200,9 +201,8 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     table.add_row("work", work + (f", {demanded:,.1f} GPUs on average" if demanded is not None else ""))
     cluster = figures["cluster"]
     if cluster and cluster["load"] is not None:
-        table.add_row(
-            "load", Text(f"{cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}")
-        )
+        load = f"{percent(cluster['load'], 1)} of the {cluster['gpus']:,} GPUs of {cluster['name']}"
+        table.add_row("load", Text(load))
     if cluster:
         table.add_row("load by day", _by_day(cluster["load_by_day"]))
     table.add_row("iterations", _iterations(figures["iterations"]))
@@ -211,10 +211,10 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         ranges = f"{elastic['fewer']:,} may hold fewer GPUs than num_gpus, {elastic['more']:,} more"
         table.add_row("elastic", f"{elastic['jobs']:,} jobs: {ranges}")
     same, ties = figures["same_second"], figures["ties"]
-    table.add_row("in a shared second", f"{same['jobs']:,} jobs, {same['share']:.1%}")
-    movable = f"{ties['jobs']:,} jobs, {ties['share']:.1%}, submitted at the time of another"
+    table.add_row("in a shared second", f"{same['jobs']:,} jobs, {percent(same['share'], 1)}")
+    movable = f"{ties['jobs']:,} jobs, {percent(ties['share'], 1)}, submitted at the time of another"
     if ties["in_one_vc"]:
-        movable += f" ({ties['in_one_vc']['share']:.1%} in the same virtual cluster)"
+        movable += f" ({percent(ties['in_one_vc']['share'], 1)} in the same virtual cluster)"
     table.add_row("--ties could move", movable)
     if not figures["sorted"]:
         table.add_row("order", "rows are not in order of submit_time")
@@ -244,8 +244,8 @@ def _iterations(figures: Mapping[str, Any]) -> str:
 
 
 def _by_day(loads: Mapping[str, Any]) -> str:
-    spread = ", ".join(f"{name} {loads[name]:.1%}" for name in ("median", "p90", "max"))
-    return f"{spread}; above 100% on {loads['days_over']:,} of {loads['days']:,} days"
+    spread = ", ".join(f"{name} {percent(loads[name], 1)}" for name in ("median", "p90", "max"))
+    return f"{spread}; above 100 % on {loads['days_over']:,} of {loads['days']:,} days"
 
 
 def _spreads(figures: Mapping[str, Any]) -> Fitted:
@@ -270,8 +270,8 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Fit
         table.add_row(
             str(group[column]) if group[column] is not None else "(none)",
             f"{group['jobs']:,}",
-            f"{group['share']:.1%}",
-            f"{group['work_share']:.1%}",
+            percent(group["share"], 1),
+            percent(group["work_share"], 1),
             duration(group["median_duration"]),
             duration(group["mean_duration"]),
         )
@@ -279,7 +279,7 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Fit
     if rest:
         shares = (sum(group[name] for group in rest) for name in ("share", "work_share"))
         jobs = sum(group["jobs"] for group in rest)
-        table.add_row(f"{len(rest):,} others", f"{jobs:,}", *(f"{share:.1%}" for share in shares), "", "")
+        table.add_row(f"{len(rest):,} others", f"{jobs:,}", *(percent(share, 1) for share in shares), "", "")
     return table
 
 
@@ -292,9 +292,9 @@ def _asked_types(groups: Sequence[Mapping[str, Any]]) -> Fitted:
         table.add_row(
             group["gpu_type"] or "(any)",
             f"{group['jobs']:,}",
-            f"{group['share']:.1%}",
+            percent(group["share"], 1),
             f"{group['gpu_seconds'] / 3600:,.0f}",
-            f"{group['work_share']:.1%}",
+            percent(group["work_share"], 1),
             duration(group["median_duration"]),
         )
     return table
@@ -309,10 +309,10 @@ def _priorities(groups: Sequence[Mapping[str, Any]]) -> Fitted:
         table.add_row(
             str(group["priority"]),
             f"{group['jobs']:,}",
-            f"{group['share']:.1%}",
+            percent(group["share"], 1),
             f"{group['preemptible']:,}",
             f"{group['gpu_seconds'] / 3600:,.0f}",
-            f"{group['work_share']:.1%}",
+            percent(group["work_share"], 1),
             duration(group["median_duration"]),
         )
     return table
@@ -321,12 +321,12 @@ def _priorities(groups: Sequence[Mapping[str, Any]]) -> Fitted:
 def _loads(vcs: Sequence[Mapping[str, Any]]) -> Fitted:
     from ringbco.cli.fitted import Fitted
 
-    titles = ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100%")
+    titles = ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100 %")
     table = Fitted("virtual cluster", *titles)
     for row in vcs:
-        load = "" if row["load"] is None else f"{row['load']:.1%}"
+        load = "" if row["load"] is None else percent(row["load"], 1)
         days = row["load_by_day"]
-        by_day = (f"{days['median']:.1%}", f"{days['max']:.1%}", f"{days['days_over']:,}")
+        by_day = (percent(days["median"], 1), percent(days["max"], 1), f"{days['days_over']:,}")
         table.add_row(row["vc"], f"{row['gpus']:,}", f"{row['jobs']:,}", load, *by_day)
     return table
 
@@ -337,12 +337,12 @@ def _cleaning(cleaning: Mapping[str, Any]) -> RenderableType:
     from rich.text import Text
 
     if not cleaning["dropped"] and not cleaning["questionable"]:
-        return Text("a cleaner would find nothing to drop")
+        return Text("no rows worth checking")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("a cleaner would look at")
+    table.add_column("rows worth checking")
     for name in ("jobs", "first row"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("because", overflow="fold")
+    table.add_column("reason", overflow="fold")
     for row in cleaning["dropped"]:
         value = row["first_value"] if row["first_value"] is not None else "null"
         beside = f" beside {row['first_beside']}" if row["first_beside"] else ""
@@ -395,4 +395,4 @@ def _published(published: Mapping[str, Any]) -> RenderableType:
 
 
 def _figure(kind: str, value: float) -> str:
-    return {"count": f"{value:,.0f}", "time": f"{value:,.0f} s", "share": f"{value:.1%}"}[kind]
+    return {"count": f"{value:,.0f}", "time": f"{value:,.0f} s", "share": percent(value, 1)}[kind]

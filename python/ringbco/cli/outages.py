@@ -82,7 +82,7 @@ def outages(
 
 def _table(found: dict[str, Any]) -> Fitted:
     from ringbco.cli.fitted import Fitted
-    from ringbco.units import duration
+    from ringbco.units import duration, percent
 
     table = Fitted("", "drawn")
     table.add_row("servers", f"{found['servers']:,}")
@@ -90,6 +90,6 @@ def _table(found: dict[str, Any]) -> Fitted:
     for name in ("mean_time_between_failures", "mean_time_to_repair"):
         time = found[name]
         table.add_row(name.replace("_", " "), "none" if time is None else duration(time))
-    table.add_row("share of time down", f"{found['down_share']:.3%}")
+    table.add_row("share of time down", percent(found["down_share"], 3))
     table.add_row("GPUs down on average", f"{found['mean_gpus_down']:,.2f}")
     return table

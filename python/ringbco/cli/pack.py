@@ -8,6 +8,7 @@ import typer
 
 from ringbco.cli import inputs
 from ringbco.io.terminal import note, say, say_json
+from ringbco.units import percent
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -85,7 +86,7 @@ def _table(found: Packing, table: Fitted) -> Fitted:
     for number, asked in enumerate(found.asked):
         of_runs = [curve[number] for curve in found.allocated]
         shown = (asked, found.mean[number], min(of_runs), max(of_runs))
-        table.add_row(f"{asked:.0%}", *(f"{value:.2%}" for value in shown[1:]))
+        table.add_row(percent(asked, 0), *(percent(value, 2) for value in shown[1:]))
     return table
 
 

@@ -71,7 +71,7 @@ def plan(
     reading = time.perf_counter() - started
     latest = float(column(table.frame, "submit_time").max(initial=0.0))
     if latest and not quiet:
-        note(f"{jobs}: submit_time goes up to {latest:g} s; a plan has every job there at time 0")
+        note(f"{jobs}: submit_time goes up to {latest:g} s; a plan submits every job at time 0")
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet, unit="%") as progress:
         outcome = run(table, machine, policy=policy, clock=clock, progress=progress, **options)
     if not quiet:

@@ -11,10 +11,11 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from ringbco.io.terminal import say
-from ringbco.units import duration
+from ringbco.units import duration, percent
 
 EVERY: Final = 30.0
 """Seconds between two lines."""
+_PERCENT: Final = "[progress.percentage]{task.percentage:>3.0f} %"
 _RATES: Final = ((1.0, "s"), (60.0, "min"), (3_600.0, "h"))
 
 
@@ -87,7 +88,8 @@ class Lines(Progress):
         unit, count = ("runs", runs) if self._unit is None else (self._unit, total)
         if not count:
             return f"{self._what}: at work for {duration(passed)}"
-        much = f"{share:.0%} done" if unit == "%" else f"{ended if runs else done:,} of {count:,} {unit} done"
+        amount = percent(share, 0) if unit == "%" else f"{ended if runs else done:,} of {count:,} {unit}"
+        much = f"{amount} done"
         if share <= before or passed <= 0:
             return f"{self._what}: {much} in {duration(passed)}"
         told = [much]
@@ -146,7 +148,7 @@ def _bar(what: str, unit: str | None) -> Iterator[Progress]:
     columns = (
         of_rich.TextColumn("{task.description}", markup=False),
         of_rich.BarColumn(),
-        *([of_rich.TaskProgressColumn()] if unit is None else counted),
+        *([of_rich.TaskProgressColumn(_PERCENT)] if unit is None else counted),
         of_rich.TimeRemainingColumn(),
     )
     with of_rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -19,7 +19,7 @@ from ringbco.reports.shapes import said, stack
 from ringbco.reports.style import render_chart
 from ringbco.result.diff import PARTS, WHOLE, Diff
 from ringbco.result.rows import SIZE_CLASSES
-from ringbco.units import duration
+from ringbco.units import duration, percent
 
 _SIDES: Final = ("a", "b", "difference")
 _MOST_POINTS: Final = 3_000
@@ -193,7 +193,7 @@ def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]]
             str(group[key]),
             f"{group['jobs']:,}",
             *_cells(group["mean_jct"]),
-            *(f"{group[f'{change}_share']:.1%}" for change in ("faster", "slower")),
+            *(percent(group[f"{change}_share"], 1) for change in ("faster", "slower")),
             *(duration(group["parts"][name]["difference"]) for name in parts),
         ]
         for group in groups

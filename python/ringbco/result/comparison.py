@@ -201,7 +201,7 @@ class Comparison:
 
     @property
     def runs(self) -> int:
-        """How many runs each policy has; results at hand have one."""
+        """How many runs each policy has; existing results have one."""
         return max(map(len, self.summaries_by_run.values()), default=1)
 
     def figure(self, label: str, key: str) -> Figured:
@@ -423,7 +423,7 @@ def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:
 
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
-    """A comparison of outcomes at hand, labelled by policy and, where that is not enough, by what differs."""
+    """A comparison of outcomes, labelled by policy and, where that is not enough, by what differs."""
     return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 

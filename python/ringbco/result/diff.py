@@ -15,7 +15,7 @@ from ringbco.io.forks import use_polars
 from ringbco.result.metrics import column, statistics
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
-from ringbco.units import duration
+from ringbco.units import duration, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,9 +142,9 @@ class Diff:
         a, b, difference = duration(mean["a"]), duration(mean["b"]), mean["difference"]
         share = abs(difference) / mean["a"] if mean["a"] else 0.0
         side = "below" if difference < 0 else "above"
-        faster, slower, same = (f"{found[f'{change}_share']:.1%}" for change in _CHANGES)
+        faster, slower, same = (percent(found[f"{change}_share"], 1) for change in _CHANGES)
         return [
-            f"mean {WHOLE} in B is {b}, {share:.1%} {side} A's {a}",
+            f"mean {WHOLE} in B is {b}, {percent(share, 1)} {side} A's {a}",
             f"of {found['jobs']:,} jobs in both {faster} are faster in B, {slower} slower, {same} the same",
         ]
 

@@ -124,9 +124,9 @@ def payers(outcomes: Mapping[str, Outcome], against: str, column: str) -> Iterat
         if label != against:
             rose = _rose(before, outcome, column)
             if rose:
-                yield f"under {label} wait longer than under {against}: {'; '.join(rose)}"
+                yield f"longer waits under {label} than under {against}: {'; '.join(rose)}"
             else:
-                yield f"under {label} nobody waits longer than under {against}"
+                yield f"no {column} and no job size waits longer under {label} than under {against}"
 
 
 def _rose(before: Outcome, after: Outcome, column: str) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ringbco.result.diff import PARTS
-from ringbco.units import duration, instant
+from ringbco.units import duration, instant, percent
 
 Told = Mapping[str, Any]
 Clock = Callable[[float], str]
@@ -227,7 +227,7 @@ def _beyond(told: Told, when: str, clock: Clock) -> str:
 
 
 def _most_held(told: Told, when: str, clock: Clock) -> str:
-    shares = [f"{each['job']} ({each['gpu_seconds'] / told['of']:.1%})" for each in told["holders"]]
+    shares = [f"{each['job']} ({percent(each['gpu_seconds'] / told['of'], 1)})" for each in told["holders"]]
     others = told["jobs"] - len(shares)
     rest = f"; {_some(others, 'other job')} held some" if others else ""
     return f"Until it started, most GPU time went to {_listed(shares)}{rest}."

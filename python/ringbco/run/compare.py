@@ -63,7 +63,7 @@ def compare(
     runs: settings beside the policies, by name, such as {"fair": {"policy": "fifo", "order": "fairshare"}}:
         options of `replay` by its parameters' names, which go before `options`, `cluster`, and `parameters`,
         the fields of a custom policy. A policy alone may stand for its settings: {"plain": "fifo"}.
-    results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
+    results: outcomes, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between
         runs (docs/certainty.md). Run 0 is of the jobs as they are with `seed`; run k has seed + k, and each

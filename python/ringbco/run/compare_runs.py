@@ -1,4 +1,4 @@
-"""What a comparison runs: policies, settings of one's own, repeats with other seeds; results at hand."""
+"""What a comparison runs: policies, runs with their own settings, repeats by seed, existing results."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ PLACEMENTS: Final = {
 _NONE: Final = {
     "outages": "a plan is made beforehand, and knows of no failure",
     "maintenance": "a plan is made of servers that stay up",
-    "evict": "a plan starts each job once, and stops nobody",
-    "quota": "a plan gives GPUs to jobs, whoever they are of",
+    "evict": "a plan starts each job once, and stops none",
+    "quota": "a plan gives GPUs to jobs regardless of their owners",
     "services": "a plan gives every GPU to jobs",
     "search": "a plan knows no losses, by which trials end",
     "enforce_limits": "a plan lets every job run to its end",

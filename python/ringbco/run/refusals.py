@@ -43,7 +43,7 @@ def rigid(chosen: Mapping[str, str | SerializedPolicy], table: JobTable) -> str 
         return None
     return (
         f"{elastic:,} elastic job{'s'[: elastic != 1]} of {table.source}: num_gpus GPUs each under"
-        f" {' and '.join(under)}, which resize{'s'[: len(under) == 1]} nobody"
+        f" {' and '.join(under)}, which resize{'s'[: len(under) == 1]} no job"
     )
 
 

@@ -73,7 +73,7 @@ class Simulation:
             options=options,
         )
         if setup.outage_draw is not None:
-            told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
+            told = "a table, such as ringbco outages draws: how long a simulation lasts is not known"
             raise refusal("outages", setup.outage_draw.draw.source, told)
         warn(setup.warnings)
         self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)

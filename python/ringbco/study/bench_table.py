@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from ringbco.io.console import Console
+from ringbco.units import percent
 
 if TYPE_CHECKING:
     from ringbco.study.bench import Measurement
@@ -48,7 +49,7 @@ _COLUMNS: Final[Columns] = {
     "servers": lambda m: short(m.servers),
     "load": lambda m: "-" if m.load is None else f"{m.load:.3g}",
     "queue": lambda m: short(m.longest_queue),
-    "busy": lambda m: f"{m.busy:.0%}",
+    "busy": lambda m: percent(m.busy, 0),
     "sort, ms": lambda m: _milliseconds(m.floor_seconds),
     "engine, ms": lambda m: _milliseconds(m.engine_seconds),
     "x sort": lambda m: f"{m.ratio:.2f}" + _spread(m.ratio_all, ".2f"),
@@ -138,7 +139,7 @@ def _split(measured: Sequence[Measurement]) -> Table:
         if m.split is not None:
             whole = m.split.seconds
             parts = (m.split.machine, m.split.view, m.split.policy)
-            cells = [f"{part:.3g} ({part / whole:.0%})" for part in parts]
+            cells = [f"{part:.3g} ({percent(part / whole, 0)})" for part in parts]
             table.add_row(m.label, *cells, short(m.split.decisions), short(m.split.decisions / whole))
     return table
 

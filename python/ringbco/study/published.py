@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from ringbco.cluster.presets import PRESETS
 from ringbco.errors import UsageError
 from ringbco.sources import openb
+from ringbco.units import percent
 
 FigureKind = Literal["count", "time", "share"]
 
@@ -237,7 +238,7 @@ def _verdict(
         return f"a synthetic table: {agree}"
     share = inspection["jobs"] / trace.jobs
     if share < 1 - _TOLERANCE["count"]:
-        return f"the file holds {share:.1%} of the jobs published: not the whole trace; {agree}"
+        return f"the file holds {percent(share, 1)} of the jobs published: not the whole trace; {agree}"
     if share > 1 + _TOLERANCE["count"]:
         return f"the file holds {share:.2f} times the jobs published: not cleaned in the usual way; {agree}"
     return f"as many jobs as published: {agree}"
