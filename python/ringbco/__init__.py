@@ -12,7 +12,7 @@ from typing import Any
 
 
 def _refuse(line: str) -> None:
-    """Raises ImportError. Where nobody catches it, the line is all that is printed."""
+    """Raises ImportError. If it is not caught, the line is all that is printed."""
     error, before = ImportError(line), sys.excepthook
 
     def tell(kind: Any, raised: BaseException, trace: Any) -> None:

@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 IDLE_WAIT: Final = 60.0
-"""Seconds that a wait takes where it would take for ever: nobody runs and nobody is still to come."""
+"""Seconds that a wait takes where it would take for ever: no job runs and none is still to come."""
 PATIENCE: Final = 1000
 """So many of those waits in a row truncate the episode."""
 
@@ -59,7 +59,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
 
     Actions: i < K starts the i-th job shown; K waits for the next arrival or completion. One that cannot be
     carried out waits. The reward is minus the jobs in the system times the seconds that pass. Instants at
-    which nobody waits are passed over. Over an episode the rewards sum to minus the total completion time.
+    which no job waits are passed over. Over an episode the rewards sum to minus the total completion time.
     """
 
     @renamed_parameters(window="episode_jobs", shown="visible_jobs")

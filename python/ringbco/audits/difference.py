@@ -83,7 +83,7 @@ PLACED: Final = {
     "stays": ("num_servers", "work", "lost", "gpu_type", *WAITS),
     "timeline": ("spanning_jobs", "mean_contention", "watts"),
 }
-"""Columns that say nothing where nobody recorded who held which servers."""
+"""Columns that say nothing unless the run recorded allocations."""
 
 
 def code_of(table: str, column: str) -> str:
@@ -235,7 +235,7 @@ class Differences:
             yield Difference(table, column, rows, compared, told=frame[column], right=right[column])
 
     def _paused(self, table: str) -> Sequence[str]:
-        """Columns that say nothing where nobody recorded which servers woke up."""
+        """Columns that say nothing unless the run recorded which servers woke up."""
         unknown = {
             "jobs": ("lost_time", "lost_gpu_time", "lost_work"),
             "stays": ("pause", "saving", "lost_time"),

@@ -246,7 +246,7 @@ class Ends:
             yield code, f"is {word} though it is protected until {until:.12g} s (preempt_after)"
 
     def _servers(self, row: int) -> Sequence[int]:
-        """Those that a stay held, in order; all of them where nobody recorded it."""
+        """Those that a stay held, in order; all of them where it was not recorded."""
         if not self.recorded:
             return range(self.inputs.cluster.gpus.size)
         return sorted(self.stays.server[slice(*self.stays.first[row : row + 2])].tolist())
@@ -256,7 +256,7 @@ class Ends:
         return None if told is None else told[row]
 
     def _by(self, row: int, word: str) -> Iterator[Told]:
-        """Whether whom it names made it end, and it names nobody else."""
+        """Whether what it names made it end, and it names nothing else."""
         stays, end = self.stays, float(self.stays.end[row])
         may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(word, ())
         by_job, by_server, service = int(stays.by_job[row]), int(stays.by_server[row]), self._service(row)

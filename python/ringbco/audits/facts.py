@@ -47,7 +47,7 @@ class Facts:
     `outages` are instants of the clock; None for a run that knows none.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
-    job has a share; then the allocation columns have one entry per stay and server as ever.
+    job has a share; then the allocation columns have one entry per stay and server as usual.
     """
 
     outcome: Outcome
@@ -114,7 +114,7 @@ class Facts:
 
     @property
     def logged(self) -> bool:
-        """Whether a log or a custom policy decided: nobody knows by which rule."""
+        """Whether a log or a custom policy decided, by a rule that is not known."""
         return decides_itself(self.options)
 
     @property

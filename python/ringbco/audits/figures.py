@@ -1,4 +1,4 @@
-"""summary.json: every figure beside the one that follows from the stays; and what nobody else knows."""
+"""summary.json: every figure beside the one that follows from the stays; and what only it has."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OLDER: Final = (
 """Figures without which a summary can be read; and those of fairness, deadlines and bounded slowdowns."""
 OLDER_PARTS: Final = ("bounded_slowdown", "finish_time_fairness", "deadlines", "jain_index")
 PLACED: Final = ("jobs_spread", "mean_contention", "gpu_types", "energy_kwh", "cost")
-"""Figures that say nothing where nobody recorded who held which servers."""
+"""Figures that say nothing unless the run recorded allocations."""
 PAUSED: Final = ("lost_gpu_seconds", "goodput", "lost_work_gpu_seconds", "lost_gpu_hours_by_cause")
 """The same where servers sleep, and where work is lost."""
 

@@ -168,7 +168,7 @@ def said(frame: pl.DataFrame, name: str) -> pl.Series | None:
 
 
 def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
-    """The cluster. alone: whether nobody slows anybody, so that k is 1 whoever spans."""
+    """The cluster. alone: whether jobs do not slow each other down, so that k is 1."""
     xi1 = 0.0 if alone else cluster.network.xi1
     net, vcs = cluster.network, {name: number for number, name in enumerate(cluster.vc_names)}
     return Cluster(
@@ -224,7 +224,7 @@ def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
 def stay_log_of(outcome: Outcome, inputs: RunInputs) -> StayLog:
     """What a result says that happened. That it can be read, `result.validation.check_stay_log` tells.
 
-    Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
+    Where no allocations were recorded, every job is said to hold all of its GPUs on one that it may
     use, so that times, GPUs and counts follow all the same. Raises KeyError where a stay holds none.
     """
     ids = inputs.jobs.id

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_stays(check: Check, facts: Facts, ragged: Ints) -> None:
-    """Nobody moves while running: stays last from start to finish; a preempted job's do not overlap."""
+    """No job moves while running: stays last from start to finish; a preempted job's do not overlap."""
     job, start, end = facts.a_job, facts.a_start, facts.a_end
     if facts.preemptive:
         bad = (start < facts.start[job]) | (end > facts.finish[job]) | (end < start)

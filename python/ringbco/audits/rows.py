@@ -98,7 +98,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
 def unseen(facts: Facts) -> int:
     """How many jobs a custom policy refused or ended, as the summary says, that never held GPUs.
 
-    Of a window: of the jobs submitted in it; what became of others nobody tells.
+    Of a window: of the jobs submitted in it; what became of others is not recorded.
     """
     said = [facts.outcome.summary.get(name, 0) for name in ("jobs_refused", "jobs_ended")]
     rows = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())

@@ -1,4 +1,4 @@
-"""Times: nobody early, and slots kept."""
+"""Times: no job early, and slots kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ringbco.audits.findings import Check, blame, number
 
 
 def check_starts(check: Check, facts: Facts) -> None:
-    """Nobody starts before it was submitted."""
+    """No job starts before its submission."""
     bad = check.broken(facts.start < facts.submit)
     blame(
         check,

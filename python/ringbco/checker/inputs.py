@@ -125,7 +125,7 @@ class RunInputs(Settings):
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
-    log or in Python, so that nobody else knows whom it refuses. follows: whether it is a log. by_gpus:
+    log or in Python, so that only it knows which jobs it refuses. follows: whether it is a log. by_gpus:
     whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas:
     None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
     """

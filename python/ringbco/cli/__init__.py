@@ -180,7 +180,7 @@ def _is_policys(error: BaseException) -> bool:
 
 
 def _within_policy(error: BaseException) -> TracebackType | None:
-    """The traceback from where the policy was asked on: the way there is nobody's fault."""
+    """The traceback from where the policy was asked on: the way there is no fault of the policy."""
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_name != "_ask":
         at = at.tb_next

@@ -220,8 +220,8 @@ def tables(
     """The comparison as tables, and whether one of them has ratios.
 
     A row is a policy, the best by `sort` first (by default the mean completion time), and a column one of
-    `few`. With `every` measure it is one table with a column a policy, where the console is wide enough for
-    that and `sort` names none; else as many measures beside each other as fit.
+    `few`. With `every` measure it is one table with one column per policy, where the console is wide enough
+    for that and `sort` names none; else as many measures beside each other as fit.
     """
     order = ranked(comparison, sort or SORTED_BY)
     if not every:
@@ -295,7 +295,7 @@ def fits(table: Table, console: Console) -> bool:
 
 
 def by_measure(comparison: Comparison, order: Sequence[int] | None = None) -> Table:
-    """A row a measure, a column a policy in that order, by default that of the comparison."""
+    """One row per measure, one column per policy, in the order of the comparison by default."""
     labels = list(comparison.outcomes)
     order = range(len(labels)) if order is None else order
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -27,7 +27,7 @@ def pack(
     ] = "fgd",
     until: Annotated[
         str,
-        typer.Option(metavar="PERCENT", help="How much of all GPUs is asked for in all, such as 130%."),
+        typer.Option(metavar="PERCENT", help="Total requests, as a percentage of all GPUs, such as 130%."),
     ] = "130%",
     seed: Annotated[int, typer.Option(metavar="N", help="Of the order in which jobs ask.")] = 0,
     runs: Annotated[
@@ -40,12 +40,11 @@ def pack(
     vc: inputs.VirtualClusters = "split",
     as_json: inputs.Json = False,
 ) -> None:
-    """Say how full a placement packs the GPUs of a cluster before jobs find no room.
+    """Measure how full a placement packs the GPUs of a cluster before jobs find no room.
 
-    The jobs of JOBS ask for their GPUs, or shares of one, in random order. Nobody ever leaves, and who finds
-    no room is turned away. Told is the share of all GPUs that is allocated when so much of them has been
-    asked for (docs/shares.md#how-full-a-placement-packs). CPU and memory count where JOBS and the cluster
-    have both; a job that no server has enough of is then turned away too, and told.
+    Jobs request their GPUs, or a share of one, in random order, and never leave. A job that finds no room is
+    rejected. The result is the share of all GPUs allocated at each level of total requests
+    (docs/shares.md#how-full-a-placement-packs). CPU and memory count if JOBS and the cluster have both.
 
     Example: ringbco pack openb.parquet --cluster openb.toml --placement fgd --until 130% --runs 10
     """

@@ -55,7 +55,7 @@ def _figures(summary: Mapping[str, Any]) -> Table:
 
 
 def _parts(scope: Scope, parts: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a part of the run: the name it goes by, and its most telling figures."""
+    """One row per part of the run: the name it goes by, and its most telling figures."""
     first, *others = (row for row in rows_of(scope) if any(row.key in part for part in parts))
     most = scope == "type"
     told = {row.key for row in others if most or row.shown_in == "headline"} - {"servers"} | {"gpus", "jobs"}

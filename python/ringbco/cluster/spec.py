@@ -496,4 +496,4 @@ def _toml_text(text: str) -> str:
 
 
 RECORDED: Final = Cluster(np.full(1, 8, dtype=np.uint32), name="default")
-"""The recorded cluster where nobody names another: servers of 8 GPUs, as many as a job needs."""
+"""The recorded cluster where none is named: servers of 8 GPUs, as many as a job needs."""

@@ -211,7 +211,7 @@ def _hidden(target: Path, ending: str) -> Path:
 
 
 def _new_file(target: Path) -> tuple[Path, BinaryIO]:
-    """A file of a name that nobody has, locked."""
+    """A locked file with an unused name."""
     while True:
         path = _hidden(target, "partial")
         file = disk.create_file(path)
@@ -226,7 +226,7 @@ def _new_file(target: Path) -> tuple[Path, BinaryIO]:
 
 
 def _new_folder(target: Path) -> tuple[Path, int]:
-    """A folder of a name that nobody has, and the descriptor that holds its lock."""
+    """A folder with an unused name, and the descriptor that holds its lock."""
     while True:
         path = _hidden(target, "partial")
         disk.create_folder(path)

@@ -16,7 +16,7 @@ pl.Series([0.0]).to_numpy()
 
 
 def open_arrays() -> None:
-    """Opens the engine's way: whoever gives it arrays, or gets some of it, calls this before.
+    """Opens the engine's way: to be called before giving it arrays or getting some from it.
 
     Raises KeyboardInterrupt where a signal comes in between; the next call begins anew.
     """

@@ -44,7 +44,7 @@ def replace(old: Path, new: Path) -> None:
 
 
 def link(old: Path, new: Path) -> None:
-    """Gives a file a second name; FileExistsError where that is taken."""
+    """Gives a file another name; FileExistsError where that is taken."""
     os.link(old, new, follow_symlinks=False)
 
 

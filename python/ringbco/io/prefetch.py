@@ -16,7 +16,7 @@ _begun: Final[dict[tuple[Any, ...], Future[Any]]] = {}
 
 
 def read_ahead(path: str | os.PathLike[str], names: Collection[str]) -> None:
-    """Begins to read those of the columns that there are; what is wrong is told by whoever reads them."""
+    """Begins to read those of the columns that there are; what is wrong is reported when they are read."""
     with suppress(Exception):
         if not _LEAST <= os.stat(path).st_size <= _MOST:
             return

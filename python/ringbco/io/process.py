@@ -109,7 +109,7 @@ def leaving(told: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def holding() -> Iterator[None]:
-    """Says of the block that an interrupt waits until it is done: nobody could put right what it breaks."""
+    """Says of the block that an interrupt waits until it is done: what it breaks could not be put right."""
     _holding.append(1)
     try:
         yield
@@ -129,7 +129,7 @@ def finished(path: Path) -> None:
 
 @contextmanager
 def scratch_folder(prefix: str) -> Iterator[Path]:
-    """A folder for files that nobody else needs, which ends with the block or the process."""
+    """A folder for private files, which ends with the block or the process."""
     from pathlib import Path
     from tempfile import TemporaryDirectory
 

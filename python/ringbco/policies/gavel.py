@@ -152,7 +152,7 @@ class Gavel(Policy):
         self._on: NDArray[np.uint32] = np.zeros(0, np.uint32)  # all of these, and others
 
     def decide(self, state: State) -> None:
-        """Begins a round when the last one is over: at its end, or when nobody runs any more."""
+        """Begins a round when the last one is over: at its end, or when no job runs any more."""
         running = state.running
         if self._types is None:
             if not running.size and not state.waiting.size:
@@ -216,7 +216,7 @@ class Gavel(Policy):
             anew = True
 
     def _all_stay(self, state: State, rows: NDArray[np.uint32], rates: Numbers) -> bool:
-        """Whether everybody runs and there is one type: whoever has a share keeps its place."""
+        """Whether all jobs run and there is one type: each job that has a share keeps its place."""
         return (
             not state.waiting.size
             and rates.shape[1] == 1

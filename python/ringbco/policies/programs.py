@@ -160,8 +160,8 @@ class Types:
 
     names: in the cluster's order, also where no server is up. The others are as of the last `look`. places:
     (server, GPUs) of the jobs that run, by row; (server, [GPU, ...]) where jobs may hold shares. gpus, idle:
-    GPUs of each type that jobs may hold, and that nobody holds, or of which a part is left: neither counts
-    servers that are down, or what replicas hold. room: what nobody holds, in units. together: of each type,
+    GPUs of each type that jobs may hold, and that no job holds, or of which a part is left: neither counts
+    servers that are down, or what replicas hold. room: what no job holds, in units. together: of each type,
     GPUs of its largest server, of its two largest, and so on. whole: units of a GPU, thousandths where jobs
     may hold shares.
     """

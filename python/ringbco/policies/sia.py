@@ -56,7 +56,7 @@ class Offer(NamedTuple):
     like: Counts
 
     def waiting(self) -> Offer:
-        """The offer where nobody runs, and each job has a row of its own."""
+        """The offer where no job runs, and each has its own row."""
         now, own = np.full(self.like.size, -1), np.arange(self.like.size)
         return Offer(
             *(self.menu, self.rates[self.like], now, self.open_to[self.like]),
@@ -66,7 +66,7 @@ class Offer(NamedTuple):
     def settled(self) -> bool:
         """Whether the same would be found in every round until a job comes or goes.
 
-        So it is if those that run can have nothing else, or if nobody waits and they have the best there is.
+        So it is if those that run can have nothing else, or if no job waits and they have the best there is.
         """
         ran = np.flatnonzero(self.now >= 0)
         rates = self.rates[ran]
@@ -261,7 +261,7 @@ class Sia(Policy):
         self._began: Counts = np.zeros(0, np.int64)  # how often each has begun on GPUs that it did not hold
 
     def decide(self, state: State) -> None:
-        """Begins a round when the last one is over: at its end, or when nobody runs any more."""
+        """Begins a round when the last one is over: at its end, or when no job runs any more."""
         running = state.running
         if running.size and state.now < self._ends:
             return
@@ -373,7 +373,7 @@ class Sia(Policy):
 def _by_level(gains: Numbers, offer: Offer, gpus: Counts, kept: NDArray[np.bool_]) -> Counts:
     """The configuration of each job, -1 for none: of what one level leaves the next gets its best.
 
-    gains, kept: by row of the offer; whoever is kept keeps what it has, before all others.
+    gains, kept: by row of the offer; a job that is kept keeps what it has, before all others.
     """
     like = offer.like
     found, left = np.where(kept, offer.now, -1)[like], gpus.copy()

@@ -90,7 +90,7 @@ class Bounds:
     def of(self, outcome: Outcome) -> float | None:
         """The bound on the mean completion time of a result's jobs on its cluster, s.
 
-        Of a window those of the jobs submitted in it: whoever else is there, they are no faster.
+        Of a window those of the jobs submitted in it: other jobs there make them no faster.
 
         None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
         faster ones than they were recorded on; rings that may be faster over several servers than in one; a

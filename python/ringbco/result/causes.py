@@ -92,7 +92,7 @@ def _run(
     fixed: bool,
     shared: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """run_spread and run_contention of some rows; `fixed`: contention is counted but slows nobody down.
+    """run_spread and run_contention of some rows; `fixed`: contention is counted but slows no job down.
 
     shared: whether those that share links slow each other down.
     """

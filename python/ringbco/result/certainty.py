@@ -239,7 +239,7 @@ def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
 def starred(values: Mapping[T, float], hold: Callable[[T, T], Held | None], *, most: bool) -> set[T]:
     """Whose value is the best and apart from every other one, with those that are the same as it.
 
-    hold: one compared with another. most: whether the greatest is best. Nobody where all are the same.
+    hold: one compared with another. most: whether the greatest is best. None where all are the same.
     """
     if not values:
         return set()

@@ -137,7 +137,7 @@ class Comparison:
     def display_rows(self) -> dict[Figure, list[Entry]]:
         """The rows of tables for people: of the time to the first start only the mean.
 
-        And that only where it is not the waiting time, as it is where nobody waits again.
+        And that only where it is not the waiting time, as it is where no job waits again.
         """
         again = any(waits_again(outcome.summary) for outcome in self.outcomes.values())
         return {

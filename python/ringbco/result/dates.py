@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def zero_of(outcome: Outcome) -> datetime | None:
-    """What 0 of the clock of a result is; None where nobody knows, and of a plan, whose clock is its own."""
+    """What 0 of the clock of a result is; None where unknown, and for a plan, which has its own clock."""
     if outcome.run.get("options", {}).get("command") == "plan":
         return None
     trace = outcome.run.get("trace")

@@ -116,7 +116,7 @@ class Diff:
 
     @property
     def table(self) -> pl.DataFrame:
-        """A row a job: its completion times, their difference and that of each part."""
+        """One row per job: its completion times, their difference and that of each part."""
         beside = [f"{name}_{side}" for name in self.parts for side in "ab"]
         return self.jobs.drop("change", *beside)
 

@@ -189,7 +189,7 @@ class Rows:
         return self._spreads[name][statistic]
 
     def _same(self, name: str) -> str:
-        """A column that is equal to this one: where nobody waits after the first start both waits are."""
+        """A column that is equal to this one: both waits are, where no job waits after its first start."""
         return "waited" if name == "wait_time" and self._waits_once else name
 
     @cached_property

@@ -29,7 +29,7 @@ NEEDED: Final = ("order", "placement", "queue", "model", "clock", "variant", "ov
 
 
 class Refusing:
-    """What refuses a file of a result. folder: where it lies; None where nobody says it."""
+    """What refuses a file of a result. folder: where it lies; None where that is not given."""
 
     folder: Path | None
 

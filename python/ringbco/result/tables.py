@@ -1,4 +1,4 @@
-"""The tables of a result, a row each: whoever writes, reads, checks or compares them goes over `TABLES`.
+"""The tables of a result, one row each: what writes, reads, checks or compares them goes over `TABLES`.
 
 A new one is its row here, and in `ringbco.run.results` who makes it. An `Outcome` has each by its name.
 """

@@ -16,8 +16,8 @@ class Fact:
     """Something that the record says. time: when, s; None where it is of no instant.
 
     figures: what is known of it, by the names that JSON has. submitted: when the job was, from when on its
-    sentence counts times; None where nobody knows. stay: of the job's, from 0: with the wait before it; None
-    where it is about none. zero: what 0 of the clock is; None where nobody knows.
+    sentence counts times; None where unknown. stay: of the job's, from 0: with the wait before it; None
+    where it is about none. zero: what 0 of the clock is; None where unknown.
     """
 
     kind: str
@@ -54,8 +54,8 @@ class Interval:
 class Story:
     """What happened to a job, and why. Times in seconds on the job table's clock.
 
-    epoch: what 0 of that clock is, ISO 8601; None where nobody knows. queue: the discipline, of a policy with
-    a queue. submitted, finished: None where nobody knows, or it never was. facts: in order of time. lane: its
+    epoch: what 0 of that clock is, ISO 8601; None where unknown. queue: the discipline, of a policy with
+    a queue. submitted, finished: None where unknown, or it never was. facts: in order of time. lane: its
     life, in parts that follow each other.
     """
 

@@ -49,7 +49,7 @@ class Said(NamedTuple):
 class Asked:
     """What the engine said of the waits of a job, by stay. why_not: why it could not be asked.
 
-    kept: whether anything could hold the job; None where nobody knows.
+    kept: whether anything could hold the job; None where unknown.
     """
 
     said: Mapping[int, Said] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def waits_of(record: Record, own: NDArray[np.int64]) -> dict[int, Wait]:
 
 
 def passes_over(record: Record) -> bool:
-    """Whether a job over quota is passed over, so that the first of the queue may keep nobody waiting."""
+    """Whether a job over quota is passed over, so that the first of the queue keeps no job waiting."""
     quota = record.outcome.quota
     return quota is not None and not quota["borrow"].all()
 

@@ -21,8 +21,8 @@ MOST: Final = 5
 class Want(NamedTuple):
     """What a job needs GPUs for. milli_gpus: thousandths in all. share: of one GPU, 0 for whole ones.
 
-    pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one type. None where nobody
-    knows of which.
+    pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one type. None where the
+    type is not known.
     """
 
     gpus: int
@@ -52,7 +52,7 @@ def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
 class Held:
     """Who held what at a moment, among servers of a job's virtual cluster.
 
-    held: their GPUs. empty: by server, GPUs that nobody is on; milli_gpus: thousandths that nobody holds;
+    held: their GPUs. empty: by server, GPUs without a job; milli_gpus: thousandths that no job holds;
     room: the most that is left of one GPU.
     """
 
@@ -86,7 +86,7 @@ class Held:
         self.empty = np.where(up, sizes - touched, 0)
 
     def most(self, want: Want) -> int | float:
-        """The most idle GPUs of one type that a job may use; of any, where nobody knows of which."""
+        """The most idle GPUs of one type that a job may use; of any, where its type is not known."""
         pools = [np.arange(self.milli_gpus.size)] if want.pools is None else [own for _, own in want.pools]
         return gpus(max((int(self.milli_gpus[own].sum()) for own in pools), default=0))
 

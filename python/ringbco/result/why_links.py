@@ -14,7 +14,7 @@ MOST: Final = 5
 
 
 def neighbours(record: Record, rows: Allocations, place: int, row: int, servers: list[int]) -> dict[str, Any]:
-    """Those whose rings span a server of a stay while it runs, or who are on the same GPU; {} for nobody.
+    """Those whose rings span a server of a stay while it runs, or that are on the same GPU; {} for none.
 
     place: of the stay among all. Each with the seconds for which they were together and on which servers.
     """

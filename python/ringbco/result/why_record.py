@@ -287,7 +287,7 @@ class Record:
         )
 
     def gpus_of(self, row: int) -> int:
-        """What a job asks for; of one that was ended, of which nobody knows that, what it held."""
+        """What a job asks for; for one that was ended, where that is not known, what it held."""
         if row < self.asked.height:
             return int(self.asked["num_gpus"][row])
         return int(self.held[self.first[row]])

@@ -175,7 +175,7 @@ class Waits(Stays):
             self._behind(moment, answer, head, asks)
 
     def _behind(self, moment: Moment, answer: _core._Answer, head: int, asks: dict[str, Any]) -> None:
-        """Whom nobody overtakes, or delays."""
+        """The job that none may overtake, or delay."""
         kind, more, shadow = "behind", dict[str, Any](), answer["shadow"]
         if not is_queue(self.record):
             kind, more = "ranked behind", {"ahead": answer["ahead"]}

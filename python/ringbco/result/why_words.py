@@ -22,7 +22,7 @@ def sentence(
     """A fact in words.
 
     time: when, s. told: its figures. submitted: from when on times are counted. zero: what 0 of
-    the clock is. Either is None where nobody knows.
+    the clock is. Either is None where unknown.
     """
 
     def clock(time: float) -> str:

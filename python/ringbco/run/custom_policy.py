@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import ringbco
 
 BARE: Final = "Simulation"
-"""What the policy of a bare `Simulation` is called: whoever holds it decides."""
+"""What the policy of a bare `Simulation` is called: its caller decides."""
 _RUNNING: Final = RLock()
 _DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that was made of a file's
 
@@ -115,7 +115,7 @@ def is_custom(policy: object) -> bool:
 def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
     """Around code of a policy's author. Raises PolicyError for what would end the process.
 
-    loading: for all that is raised, where nobody is asked for a decision.
+    loading: for all that is raised, where no decision is asked for.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""How full a placement packs a cluster: jobs ask in random order, and nobody ever leaves."""
+"""How full a placement packs a cluster: jobs ask in random order, and none ever leaves."""
 
 from __future__ import annotations
 

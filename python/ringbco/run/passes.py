@@ -225,7 +225,7 @@ def _looks(
     """How many jobs wait at least, added up over the instants at which jobs of a cluster are done.
 
     However they are scheduled, i jobs are done no sooner than the work of the i least can be, and than the i
-    shortest can be if nobody waits. By then others have come. period: seconds between two decisions at least.
+    shortest can be if no job waits. By then others have come. period: seconds between two decisions at least.
     """
     if not rows.size:
         return 0.0
@@ -429,7 +429,7 @@ def _times(workload: Workload, gpus: int, model: str, *, resizes: bool) -> tuple
 
 
 def _covered(submit: Floats, shortest: Floats) -> float:
-    """The time in which some job would run if nobody waited, s."""
+    """The time in which some job would run if none waited, s."""
     order = np.argsort(submit, kind="stable")
     begin, end = submit[order], np.maximum.accumulate((submit + shortest)[order])
     return float(end[-1] - begin[0] - np.maximum(begin[1:] - end[:-1], 0.0).sum())

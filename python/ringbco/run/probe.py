@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None] | None
 _UNREPEATED: Final = ("allocations", "decisions")
-"""Options of what a run keeps, which nobody asks for here."""
+"""Options of what a run keeps, which are not needed here."""
 
 
 def why(

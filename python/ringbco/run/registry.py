@@ -30,7 +30,7 @@ _NAMED: Final = next(row["names"] for row in _ROWS["replay"] if row["name"] == "
 PRESETS: Final = {name: _ALL[name] for name in _NAMED}
 """The policies of `ringbco replay`, by name."""
 DECIDERS: Final = {name: policy for name, policy in _ALL.items() if name not in PRESETS}
-"""What decides where no policy of a name does: a log, and whoever stands outside."""
+"""What decides where no policy of a name does: a log, and a caller from outside."""
 CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {part: tuple(names) for part, names in _core.clairvoyant()}
 """By part of a policy: the names that read how long a job will run."""
 

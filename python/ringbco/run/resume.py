@@ -1,7 +1,7 @@
 """The finished runs of a comparison that has not come to its end, in a folder beside its own.
 
-`cmp.unfinished` holds a folder a run, named by what decides the run's result. The same comparison takes them
-from there when it is made again. When `cmp` is written they are removed; what somebody else put there is not.
+`cmp.unfinished` holds one folder per run, named by what decides the run's result. The same comparison takes
+them from there when it is repeated. They are removed when `cmp` is written; other files there are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME: Final = re.compile(r"\.?([0-9a-f]{64})(\.[0-9a-f]{16}\.(partial|old))?")
 class FinishedRun(NamedTuple):
     """A replay that is over: its figures, the lower bound of its jobs, its tables.
 
-    bound: None where nobody asked for it. outcome: None for all runs of a label but the first. folder: where
+    bound: None where it was not asked for. outcome: None for all runs of a label but the first. folder: where
     that outcome is kept; None where it is not.
     """
 
@@ -143,7 +143,7 @@ class FinishedRuns:
             self._remove(sorted({name[1] for name in found if name}))
 
     def told(self) -> str:
-        """What there is, for whoever interrupted the comparison; "" where nothing is kept."""
+        """What is kept, for the user who interrupted the comparison; "" where nothing is kept."""
         runs = len(self)
         what = f"{runs} finished {'run is' if runs == 1 else 'runs are'}"
         return f"{what} kept in {self.folder}; the same command goes on from there" if runs else ""

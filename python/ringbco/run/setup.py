@@ -320,7 +320,7 @@ def _prices(cluster: Cluster) -> list[float]:
 
 
 def _drawn(values: Mapping[str, Any], workload: Workload) -> Drawn:
-    """What is drawn at first: over twice the time that the jobs would take if nobody ever waited."""
+    """What is drawn at first: over twice the time that the jobs would take if none ever waited."""
     submit = workload.columns["submit"]
     start = float(submit.min())
     least = float((submit + workload.profiled.ideal_run_time).max()) - start
@@ -328,7 +328,7 @@ def _drawn(values: Mapping[str, Any], workload: Workload) -> Drawn:
 
 
 def _check_sample(sample: float | None, workload: Workload) -> None:
-    """Refuses a timeline that no memory would hold: a run lasts at least as long as if nobody ever queued."""
+    """Refuses a timeline that no memory would hold: a run lasts at least as long as if no job ever queued."""
     if sample is None:
         return
     submit = workload.columns["submit"]

@@ -39,7 +39,7 @@ _LONGEST: Final = 1e9
 
 
 class Simulation:
-    """One cluster, or one virtual cluster, whose decisions come from whoever holds it.
+    """One cluster, or one virtual cluster, whose decisions come from its caller.
 
     jobs, cluster, recorded_cluster, workload, progress and the options are those of `replay`; the policy is
     the caller. vc: which virtual cluster, where the cluster has some.
@@ -106,7 +106,7 @@ class Simulation:
         """The cluster and its jobs now."""
 
     def _seen(self, view: type[State] = State) -> State:
-        """What whoever decides sees, an object of that class."""
+        """What the caller who decides sees, an object of that class."""
         policy = self._policy
         kinds = (kind.__name__ for kind in (KeyPolicy, RankPolicy) if isinstance(policy, kind))
         return view(

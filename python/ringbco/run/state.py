@@ -143,7 +143,7 @@ class State(OldNames):
 
     @property
     def protected(self) -> NDArray[np.uint32]:
-        """Rows of the running jobs that nobody stops for others, in the order of fifo (docs/operators.md)."""
+        """Rows of the running jobs that are never stopped for others, by fifo (docs/operators.md)."""
         return self._once("protected", self._course.protected)
 
     def quota(self, row: int) -> Quota | None:
@@ -327,7 +327,7 @@ class State(OldNames):
         """Starts waiting rows in the order given, and returns how many of them run then.
 
         A row that cannot be placed evicts others where the run says so (docs/priorities.md).
-        servers: (server, GPUs) pairs for a single row, which evicts nobody; where jobs may hold shares also
+        servers: (server, GPUs) pairs for a single row, which evicts no job; where jobs may hold shares also
         (server, [GPU, ...]); None for where the run's placement puts each.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
@@ -377,7 +377,7 @@ class State(OldNames):
         """Starts a waiting row that cannot be placed, by evicting others by the run's rule; whether it did.
 
         It does not where the row could be placed as things are. Raises DecisionError as `start` does, and if
-        the run evicts nobody.
+        the run has no eviction.
         """
         (number,) = self._rows(row, "evict_for")
         if not self.evicts:
@@ -431,14 +431,14 @@ class State(OldNames):
     def fork(self, policy: _Decider | None = None) -> ringbco.Simulation:
         """The run as it is now, to try something on. Clairvoyant classes only.
 
-        policy: who decides there; it is copied. None: whoever holds the fork.
+        policy: who decides there; it is copied. None: the caller who holds the fork.
         """
         if not self._clairvoyant:
             raise AttributeError("fork sees the future; a class that says clairvoyant = True may call it")
         return self._fork(policy)
 
     def _do(self, verb: str, act: Any) -> Any:
-        """Carries a verb out; what was read before it is kept by whoever read it."""
+        """Carries a verb out; what was read before stays as it was."""
         self._check_verbs(verb)
         try:
             done = act()

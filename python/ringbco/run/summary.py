@@ -144,7 +144,7 @@ class Source:
 
     @cached_property
     def resized(self) -> dict[str, NDArray[Any]] | None:
-        """The stays that began resized; None where nobody may be."""
+        """The stays that began resized; None where no job may be."""
         resizes = self.may_resize and "held_gpus" in self.result.tables["jobs"]
         return self._stays("began", BEGAN.index("resized")) if resizes else None
 

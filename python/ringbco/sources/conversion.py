@@ -51,7 +51,7 @@ def convert(
     `ringbco.write_jobs(conversion.table, path)` writes the table with its account.
 
     Raises InputError for files that are missing, damaged or of another source, UsageError for an unknown
-    source, for an option that it does not have, and for a cluster that nobody published.
+    source, for an option that it does not have, and for a cluster that was not published.
     """
     use_polars()
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)

@@ -158,7 +158,7 @@ def _time(column: str) -> pl.Expr:
 
 
 def _tasks(inputs: Inputs) -> pl.DataFrame:
-    """A row a job: its tasks' GPUs, first start and last end, GPU types, and what is odd about them."""
+    """One row per job: its tasks' GPUs, first start and last end, GPU types, and what is odd about them."""
     once = (
         inputs.csv("tasks")
         .read(

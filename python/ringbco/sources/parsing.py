@@ -80,7 +80,7 @@ def as_text(column: str, *, text: bool) -> pl.Expr:
 def numbers(text: pl.Series, *, thousands: bool) -> pl.Series:
     """Cells as float64, infinities too; what is no number, and NaN, is null.
 
-    thousands: whether 1,234 is a number; where commas may stand for the decimal point, nobody can say which.
+    thousands: whether 1,234 is a number; where commas may stand for the decimal point, it is ambiguous.
     """
     made = text.cast(pl.Float64, strict=False).fill_nan(None)
     rest = (text.is_not_null() & made.is_null()).arg_true()

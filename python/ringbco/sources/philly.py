@@ -253,7 +253,7 @@ def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
 
 
 def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """A row a job (or attempt, in mode split), times as text; and, for mode sum, one row per attempt."""
+    """One row per job (or attempt, in mode split), times as text; and, for mode sum, one row per attempt."""
     decoder = msgspec.json.Decoder(_Job)
     rows_of = MODES[mode]
     rows: list[tuple[object, ...]] = []

@@ -126,7 +126,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     """The jobs, and the rates of every application and batch size among them."""
     if options.profiles is None:
         raise UsageError(
-            "convert pollux: give --profiles DIR, the folder with a folder an application (placements.csv,"
+            "convert pollux: give --profiles DIR, the folder with one folder per application (placements.csv,"
             " scalability.csv, validation-*.csv): "
             f"`{SOURCE.command(inputs['jobs'].shown, JOBS)}`"
         )

@@ -57,7 +57,7 @@ def remedy(file: str | os.PathLike[str], error: InputError) -> InputError | None
 
 
 def _form(path: Path, starts: list[str]) -> tuple[str, list[str]] | None:
-    """What a table is that `convert csv` reads and nobody else does, and its columns' names.
+    """What a table is that only `convert csv` reads, and its columns' names.
 
     An object of JSON is taken for a job only if one of its keys is like a column of the job table, or other
     objects follow.

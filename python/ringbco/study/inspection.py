@@ -359,7 +359,7 @@ def _questionable(
     lacks_vc: NDArray[np.bool_],
     rows: NDArray[np.int64] | None,
 ) -> list[dict[str, Any]]:
-    """Rows that break no rule but that a cleaner would look at, by reason, where there are any."""
+    """Rows that break no rule but are worth checking, by reason, where there are any."""
     frame = table.frame
     duration = frame["duration"].to_numpy()
     reasons = [

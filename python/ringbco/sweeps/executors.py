@@ -47,7 +47,7 @@ class _Spawning(SpawnContext):
 
 
 class _Worker:
-    """One process, with pipes and locks of its own: if it dies, nobody else waits for them."""
+    """One process, with its own pipes and locks: if it dies, no other process waits for them."""
 
     def __init__(self) -> None:
         self._context: Final = _Spawning()
@@ -256,7 +256,7 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
 
     address: of a scheduler (`tcp://...`, `tls://...`), the scheduler file that it wrote (`....json`), or
     `local:N` for N worker processes on this machine. Raises UsageError without the package `distributed` or
-    for another address, RingbcoError where nobody answers.
+    for another address, RingbcoError where nothing answers.
     """
     try:
         distributed: Any = import_module("distributed")  # untyped

@@ -108,7 +108,7 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises InputError unless a sweep may be made or taken up there, and nobody else's file is replaced."""
+    """Raises InputError unless a sweep may be made or taken up there, and no foreign file is replaced."""
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         if not (os.path.lexists(folder / SPEC)):
             raise InputError("already exists and is no sweep's folder", file=folder, hint="give another name")
@@ -182,7 +182,7 @@ def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:
 
 
 def _column(values: Sequence[Any]) -> pl.Series:
-    """A column of the narrowest type that holds every value; numbers that nobody gave are null floats."""
+    """A column of the narrowest type that holds every value; missing numbers are null floats."""
     kinds = {type(value) for value in values if value is not None}
     dtype: pl.DataType | None = None
     if kinds <= {int, float}:

@@ -37,7 +37,7 @@ def parse_epoch(text: object) -> datetime | None:
 
 
 def clock_zero(text: object, submit: pl.Series) -> datetime | None:
-    """What 0 of the clock of some submissions is; None where nobody knows.
+    """What 0 of the clock of some submissions is; None where unknown.
 
     That is what `text` says or, where it says nothing and all submissions are Unix seconds, 1970 in UTC.
     """

@@ -47,7 +47,7 @@ def owners(jobs: pl.DataFrame, shares: FairShares | None) -> list[str | None] | 
 
 
 def columns(table: JobTable, shares: FairShares | None) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """The number of each job's owner, and a share an owner. Jobs that name nobody are one owner's.
+    """The number of each job's owner, and one share per owner. Jobs that name no owner belong to one.
 
     Raises InputError where the job table names no owners.
     """

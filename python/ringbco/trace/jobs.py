@@ -67,7 +67,7 @@ __all__ = [
 
 METADATA_PREFIX: Final = "ringbco."
 UNREAD: Final = ("status",)
-"""Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
+"""Columns that no replay reads or carries along: they may hold anything."""
 JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
 GENERATED: Final = (*REQUIRED, "user", "vc")

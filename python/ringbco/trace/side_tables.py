@@ -1,4 +1,4 @@
-"""The side tables of a run, a row each: whoever reads, writes, checks or compares them goes over `KINDS`.
+"""The side tables of a run, one row each: what reads, writes, checks or compares them goes over `KINDS`.
 
 A new one is a class with its `Form`, and its place here; the option that names it stands in the table of
 options of the engine.

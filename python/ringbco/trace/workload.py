@@ -50,7 +50,7 @@ _MANY: Final = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The jobs of a table, ready for the engine on a cluster; nobody changes it, and runs share it.
+    """The jobs of a table, ready for the engine on a cluster; it is never changed, and runs share it.
 
     cluster: with the GPU type of the measured speeds where its servers named none. key: what it depends on.
     profiled: what models say. vc: as `profiles.vc_index` has it. kinds: what GPU types mean; None where they
