@@ -53,25 +53,24 @@ _SIZES: Final = (("^mean completion", "^$"), ("^ GPUs", "^$"))
 CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
     "capacity": {
         "asked": (("^work", "^iterations"),),
-        "gpus": (("^ {3}", "^ +22x8"), ("^ +24x8", "^ +25x8"), ("^ +38x8", "^ +40x8"), ("^the smallest", "")),
+        "gpus": (("^the smallest", ""),),
         "load": (("^the greatest", ""),),
         "more": (_ROWS,),
         "scheduler": (_ROWS,),
-        "servers": (_ROWS,),
+        "servers": (("^ {3}", "^ +64x4"), ("^ +16x16", _ROWS[1])),
     },
     "failures": {
         "down": (("share", ""),),
         "save": (_MEANS,),
         "repair": (_MEANS,),
-        "recover": (_MEANS,),
         "whose": _SIZES,
         "one": (("Finished", ""),),
     },
     "fairness": {
-        "fair": ((_JAIN, _RUNS), ("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "")),
+        "fair": ((_JAIN, _RUNS), ("^ +GPU-", "^ u008"), ("^ [0-9]+ more", "^srtf"), ("^under", "")),
         "fairest": ((_JAIN, _RUNS),),
         "sizes": _SIZES,
-        "quotas": (("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "^under")),
+        "quotas": (("^ +GPU-", "^ u008"), ("^ [0-9]+ more", "^$")),
         "aging": (("^p99 waiting time against", _RUNS),),
     },
     "network": {
@@ -79,14 +78,13 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
         "whose": (("^ +A +B", "^ median"), ("^ mean completion", "^$"), ("^ GPUs", "^$")),
         "bandwidth": (_ROWS,),
         "placement": (_MEANS,),
-        "span": (_ROWS,),
     },
     "publishing": {
         "best": (_ROWS, _MEANS, ("^clairvoyant", "")),
-        "table": (("^% made", "^p90 completion"), ("^.end.tabular", "")),
+        "table": (("^% made", "^median completion"), ("^.end.tabular", "^.par sjf")),
         "figures": (("^charts-mean", "who-owners"),),
         "window": (_ROWS,),
-        "audit": (("^ check", "^ inputs"), ("checks passed", "")),
+        "audit": (("checks passed", ""),),
     },
     "why": {"contention": (("^ *[+]9.7 d", ""),)},
 }

@@ -217,7 +217,7 @@ def test_threads_do_not_matter() -> None:
 
 
 def test_worked_example() -> None:
-    """The example of docs/paper.md: two servers of two GPUs; d spans both once c is done."""
+    """Worked by hand: two servers of two GPUs; d spans both once c is done."""
     jobs = [
         Job(0.0, 1, 1.0, 4, 0.0, 0.5),  # a: 2 slots
         Job(0.0, 1, 1.0, 8, 0.0, 0.5),  # b: 4 slots
