@@ -1,4 +1,4 @@
-"""Who goes first under repack where priorities, quotas and urgency differ: the examples of docs/repack.md."""
+"""Who goes first under repack where priorities, quotas and urgency differ: the examples of docs/repack-reference.md."""
 
 from __future__ import annotations
 
