@@ -83,9 +83,7 @@ def test_every_replay_is_in_the_tables() -> None:
     [
         ("What resizing gains.", WHOLE, "afs", "srtf"),
         ("`sia` against `srtf`", WINDOW, "sia", "srtf"),
-        ("`sia` against `afs`", WINDOW, "sia", "afs"),
         ("`afs` against `srtf`", WINDOW, "afs", "srtf"),
-        ("`sia` against `repack`", WINDOW, "sia", "repack"),
     ],
 )
 def test_completion_times_side_by_side(title: str, part: str, policy: str, other: str) -> None:
