@@ -304,14 +304,14 @@ def _ends(values: Sequence[float]) -> str:
 WHOLE, CALM, WINDOW, DEADLINES = "whole traces", "without noise scales", "windows", "deadlines"
 AT: Final = (0.5, 0.9, 1.2)
 """Offered loads."""
+JCT, TAIL = "mean JCT, s", "p99 JCT, s"
 METRICS: Final = {
-    "mean JCT, s": "{mean_jct:,.0f}",
-    "p99 JCT, s": "{p99_jct:,.0f}",
+    JCT: "{mean_jct:,.0f}",
+    TAIL: "{p99_jct:,.0f}",
     "lost GPU-hours": "{lost_gpu_seconds:h ,.0f}",
 }
 DUE_METRICS: Final = {"deadlines met": "{met:% .1f}", "refused": "{refused:,}", "late": "{late:,}"}
 ALL: Final = ("srtf", "repack", EXACT, "optimus", "elastic-srtf", "afs")
-RESIZING: Final = ("optimus", "elastic-srtf", "afs")
 ELASTIC: Final = {
     EXACT: ORACLE,
     "sia": {"policy": "sia", "parameters": {"round": 300.0}},
@@ -344,8 +344,8 @@ DUE: Final = ("elasticflow/cluster06", *FEW)
 """Where jobs get deadlines."""
 ELASTIC_TABLES: Final[dict[str, tuple[Sequence[str], Iterable[str], dict[str, str]]]] = {
     WHOLE: (ALL, TRACES, METRICS),
-    CALM: (RESIZING, TRACES, METRICS),
-    WINDOW: ((*ALL, "sia"), TRACES, METRICS),
+    CALM: (("afs",), TRACES, {JCT: METRICS[JCT]}),
+    WINDOW: ((*ALL, "sia"), TRACES, {name: METRICS[name] for name in (JCT, TAIL)}),
     DEADLINES: (("edf", "edf, --admission", "elasticflow"), DUE, DUE_METRICS),
 }
 """By mark: policies, traces and columns."""
@@ -400,7 +400,7 @@ def elastic_run(given: TableInputs, name: str, part: str, policy: str, load: flo
 
 
 def elastic(given: TableInputs, part: str) -> Iterator[str]:
-    """A table a trace: figures of each policy at each load."""
+    """Figures of each policy on each trace at each load."""
     policies, traces, metrics = ELASTIC_TABLES[part]
     traces = given.some(traces, slice(1))
     todo = list(itertools.product(traces, [part], policies, AT))
@@ -409,24 +409,18 @@ def elastic(given: TableInputs, part: str) -> Iterator[str]:
     result = dict(
         zip(todo, given.map(elastic_run, [given] * len(todo), *zip(*todo, strict=True)), strict=True)
     )
-    lines: list[str] = []
-    for trace in traces:
-        lines += [
-            f"**{trace}**\n",
-            *head("policy", *(f"{name}, {load:.0%}".replace("%", " %") for name in metrics for load in AT)),
-        ]
-        for policy in policies:
-            by_load = [result[trace, part, policy, load] for load in AT]
-            lines.append(line(policy, *itertools.chain(*zip(*by_load, strict=True))))
-        lines.append("")
-    yield from lines[:-1]
+    columns = (f"{name}, {load:.0%}".replace("%", " %") for name in metrics for load in AT)
+    yield from head("trace", "policy", *columns, words=2)
+    for trace, policy in itertools.product(traces, policies):
+        by_load = [result[trace, part, policy, load] for load in AT]
+        yield line(trace, policy, *itertools.chain(*zip(*by_load, strict=True)))
 
 
 def told_elastic(text: str) -> dict[tuple[str, str, str, int], float]:
     """Every figure of what `elastic` makes of a part: by trace, policy, metric and load in per cent."""
     return {
-        (trace, cells["policy"], of[1], int(of[2])): number(cell)
-        for trace, _, cells in rows(text)
+        (cells["trace"], cells["policy"], of[1], int(of[2])): number(cell)
+        for *_, cells in rows(text)
         for name, cell in cells.items()
         if (of := re.fullmatch(r"(.+), (\d+) %", name))
     }
@@ -436,7 +430,7 @@ def elastic_picture(text: str) -> bytes:
     """Mean JCT over srtf's by load, a panel a trace, as PNG."""
     import altair as alt
 
-    result = {of: value for of, value in told_elastic(text).items() if of[2] == "mean JCT, s"}
+    result = {of: value for of, value in told_elastic(text).items() if of[2] == JCT}
     data = [
         {"policy": policy, "trace": trace, "load": load, "ratio": value / result[trace, "srtf", metric, load]}
         for (trace, policy, metric, load), value in result.items()

@@ -1,4 +1,4 @@
-//! Chooses which jobs a job of higher priority evicts (docs/priorities.md#eviction).
+//! Chooses which jobs a job of higher priority evicts (docs/priorities-reference.md#eviction).
 //!
 //! Invariant: either victims were evicted and the job's GPUs are taken, or nothing has changed. For example, if a
 //! server of 8 GPUs runs a (4 GPUs, 1,000 s since its last checkpoint), b (2 GPUs, 500 s) and c (2 GPUs, 100 s), a job

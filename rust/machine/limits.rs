@@ -1,4 +1,4 @@
-//! Enforces time limits: a job that has held GPUs for its whole limit is over (docs/operators.md#time-limits).
+//! Enforces time limits: a job that has held GPUs for its whole limit is over (docs/operators-reference.md).
 //!
 //! Invariant: `held` is right while a job holds no GPUs, and `ends` has no stay beyond its job's limit. For example, a
 //! job with a limit of 100 s that was stopped after 40 s ends 60 s after it starts again, pauses included.

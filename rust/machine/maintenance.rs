@@ -1,4 +1,4 @@
-//! Keeps jobs off servers that will go down for maintenance before they end (docs/operators.md).
+//! Keeps jobs off servers that will go down for maintenance before they end (docs/operators-reference.md).
 //!
 //! Invariant: between two calls of the policy no server is hidden. A server is hidden while a job is placed that, by
 //! its estimate, would still run in one of its windows: for that job the server is as good as down. For example, if a

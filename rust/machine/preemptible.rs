@@ -1,4 +1,4 @@
-//! Indexes the running jobs that may be evicted, by server (docs/priorities.md#eviction).
+//! Indexes the running jobs that may be evicted, by server (docs/priorities-reference.md#eviction).
 //!
 //! Invariant: for each server, `here` has the stays with GPUs there that a job or a replica may evict, and `held` how
 //! many GPUs they hold there, by tier. For example, a server whose jobs may not be evicted is never searched for

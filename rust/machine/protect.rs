@@ -1,4 +1,4 @@
-//! Protects running jobs from being stopped for others (docs/operators.md#protection-from-preemption).
+//! Protects running jobs from being stopped for others (docs/operators-reference.md#protection-from-preemption).
 //!
 //! Invariant: `ends` has every live stay whose protection by age has yet to end. For example, with 600 s a job that
 //! started at 100 s is protected before 700 s, and at 700 s waiting jobs are considered again.

@@ -1,4 +1,4 @@
-//! Tracks quotas: how many GPUs the jobs of each owner hold and may hold together (docs/priorities.md#quotas).
+//! Tracks quotas: the GPUs that each owner's jobs hold and may hold together (docs/priorities-reference.md#quotas).
 //!
 //! Invariant: `held` of an owner is the sum of the GPUs of its live stays. For example, with a quota of 8 GPUs and a
 //! job of 6 running, a second job of 4 is over quota, and a second job of 2 is within it.

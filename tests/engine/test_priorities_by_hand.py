@@ -1,7 +1,7 @@
 """Replays with priorities, eviction, quotas and services whose numbers were worked out on paper.
 
-They follow docs/priorities.md and docs/services.md. The reference model must give them, and the engine
-what it gives.
+They follow docs/priorities-reference.md and docs/services.md. The reference model must give them, and the
+engine what it gives.
 """
 
 import math

@@ -127,7 +127,7 @@ def test_quotas_that_cannot_bind_change_nothing(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", sorted({*POLICIES} - {"repack"}))
 def test_servers_that_no_job_may_use_change_nothing(policy: str) -> None:
-    """But under repack, where demand is a share of all GPUs of the cluster (docs/repack.md)."""
+    """But under repack, where demand is a share of all GPUs of the cluster (docs/repack-reference.md)."""
     frame = table(policy).with_columns(gpu_type=pl.lit("V100"), recorded_on=pl.lit("V100"))
     one, other = (run(frame, policy, servers(*["V100"] * 16, *["P100"] * more)) for more in (1, 9))
     assert one.equals(other)

@@ -1,4 +1,4 @@
-"""The policy repack: against a reference model made from docs/repack.md, by hand, and on public traces."""
+"""The policy repack: against a model made from docs/repack-reference.md, by hand, and on public traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes first under repack where priorities, quotas and urgency differ: the examples of docs/repack.md."""
+"""Priorities, quotas and urgency under repack: the examples of docs/repack-reference.md, and more."""
 
 from __future__ import annotations
 

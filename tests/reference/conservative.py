@@ -1,4 +1,4 @@
-"""The reference model of conservative backfilling, straight from docs/operators.md.
+"""The reference model of conservative backfilling, straight from docs/operators-reference.md.
 
 Which GPUs are free for an interval is asked of every GPU, at every instant at which a job might begin.
 Nothing here imports ringbco.

@@ -1,4 +1,4 @@
-"""The reference model of fair share over the past: docs/operators.md. Nothing here imports ringbco."""
+"""The reference model of fair share over the past: docs/operators-reference.md. Imports no ringbco."""
 
 import math
 from collections.abc import Iterable

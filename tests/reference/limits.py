@@ -1,4 +1,4 @@
-"""The reference model of time limits, straight from docs/operators.md.
+"""The reference model of time limits, straight from docs/operators-reference.md.
 
 A world of limits stands on top of any other, so that it serves every policy. How long a job has held its GPUs
 is read from what is written of its stays. Nothing here imports ringbco.

@@ -1,4 +1,4 @@
-"""The reference model of maintenance that is known ahead, straight from docs/operators.md.
+"""The reference model of maintenance that is known ahead, straight from docs/operators-reference.md.
 
 A layer over the models of outages, queues and priorities: while a job is tried, the servers that it may not
 use are as those that are down. Nothing here imports ringbco.

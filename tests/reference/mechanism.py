@@ -46,7 +46,7 @@ class Preemption:
     """Of who is preempted and placed elsewhere at one instant; as `cost` if it is None."""
     within: str = "fifo"
     after: float = 0.0
-    """Seconds of a stay for which its job is protected (docs/operators.md)."""
+    """Seconds of a stay for which its job is protected (docs/operators-reference.md)."""
     most: float = math.inf
     """Stays ended for others after which a job is protected."""
 

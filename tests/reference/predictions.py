@@ -1,4 +1,4 @@
-"""The reference model of what `repack` predicts: docs/repack.md, "Predicting".
+"""The reference model of what `repack` predicts: docs/repack-reference.md, "Predicting".
 
 One `Predictions` is about one (virtual) cluster. Everything is worked out from the list of the jobs that are
 done, and from the counts that were taken of it now and then. Floats are added one by one, as the page does:

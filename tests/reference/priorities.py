@@ -1,4 +1,4 @@
-"""The reference model of priorities, eviction, quotas and services: docs/priorities.md and docs/services.md.
+"""The reference model of priorities, eviction, quotas (docs/priorities-reference.md) and docs/services.md.
 
 A layer over the model of outages. Holdings, victims and their keys are worked out anew whenever somebody
 asks for them. Nothing here imports ringbco.

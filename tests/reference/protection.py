@@ -1,4 +1,4 @@
-"""The reference model of protection from preemption, straight from docs/operators.md.
+"""The reference model of protection from preemption, straight from docs/operators-reference.md.
 
 A part of every model that preempts. Nothing here imports ringbco.
 """

@@ -1,4 +1,4 @@
-"""The reference model of `repack`, straight from docs/repack.md.
+"""The reference model of `repack`, straight from docs/repack-reference.md.
 
 Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
 Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a custom policy in

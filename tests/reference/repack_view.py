@@ -76,7 +76,7 @@ class View(Protocol):
 
     def has_run(self, row: int) -> bool: ...
     def is_protected(self, row: int) -> bool:
-        """Whether a running job is protected (docs/operators.md)."""
+        """Whether a running job is protected (docs/operators-reference.md)."""
 
     def place(self, row: int) -> bool:
         """Starts a job where the run's placement puts it, if it can."""

@@ -349,7 +349,7 @@ def most_held(jobs: pl.DataFrame, result: Outcome, user: str) -> int:
 
 
 def test_what_evictions_take_is_in_the_summary() -> None:
-    """The example of docs/priorities.md#eviction: 120 of 40,420 GPU-seconds are pauses."""
+    """120 of 40,420 GPU-seconds are pauses."""
     jobs = pl.DataFrame(
         {
             "job_id": ["a", "b", "c", "h"],

@@ -135,7 +135,7 @@ def test_what_comes_as_the_last_job_is_done_does_not_count() -> None:
 
 
 def test_every_preemptible_job_makes_room_whatever_its_priority() -> None:
-    """The victims of the example in docs/priorities.md: keys of 4,000, 1,000 and 200."""
+    """The victims of the example in docs/priorities-reference.md: keys of 4,000, 1,000 and 200."""
     jobs = table(
         num_gpus=[4, 2, 2],
         submit_time=[0.0, 500.0, 900.0],

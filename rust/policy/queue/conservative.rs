@@ -1,4 +1,4 @@
-//! Conservative backfilling (docs/operators.md#conservative-backfilling): makes reservations for the first waiting
+//! Conservative backfilling (docs/operators-reference.md): makes reservations for the first waiting
 //! jobs, anew at each pass, and starts those whose reservation is now.
 //!
 //! Invariant: whatever keeps GPUs from a job for some time is a [`Booking`], or a stay of a running job, which holds

@@ -1,4 +1,4 @@
-//! Orders jobs by fair share over the past (`--order fairshare`, docs/operators.md#fair-share): the jobs of the owner
+//! Orders jobs by fair share over the past (`--order fairshare`, docs/operators-reference.md): the jobs of the owner
 //! with the least recent use for its share go first. Slurm's classic fair share, 2^(-usage / share), orders them the
 //! same way (<https://slurm.schedmd.com/classic_fair_share.html>).
 //!

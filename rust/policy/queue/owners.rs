@@ -1,4 +1,4 @@
-//! Tracks which jobs may be tried next where owners have quotas (docs/priorities.md#quotas).
+//! Tracks which jobs may be tried next where owners have quotas (docs/priorities-reference.md#quotas).
 //!
 //! Classes that differ only in their owner are a group: their jobs are placed, or not, together. Invariant: after
 //! `refresh` the classes of a group whose jobs may start are in one of two tournaments by their first job; those over

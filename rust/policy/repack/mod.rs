@@ -1,4 +1,4 @@
-//! repack: smallest remaining work first, and room made where waiting would cost more (docs/repack.md).
+//! repack: smallest remaining work first, making room where waiting would cost more (docs/repack-reference.md).
 //!
 //! A pass first starts jobs that have waited too long for their run time. Then it walks the waiting jobs, least GPUs
 //! times run time left first. A job that consolidate cannot place asks for a plan: which jobs move or are evicted. It

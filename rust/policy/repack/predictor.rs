@@ -1,4 +1,4 @@
-//! Predicts the run time left from the jobs that are done (docs/repack.md): the Gittins index of a job, as a time.
+//! Predicts the run time left from completed jobs (docs/repack-reference.md): the Gittins index of a job as a time.
 //!
 //! The run times of completed jobs are counted in bins, for each size and for all jobs. A user's latest jobs of a
 //! size count more. A job that has made progress of a seconds draws its run time S from those counts, given S > a.
