@@ -76,7 +76,7 @@ PAGE = EXAMPLES.parent / "custom-policies.md"
 
 def figures() -> list[list[str]]:
     """The rows of the page's table: jobs, cluster, and a mean completion time, h, by policy."""
-    section = PAGE.read_text(encoding="utf-8").split("\n## A learned one\n")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("\n## A learned policy\n")[1].split("\n## ")[0]
     head, _, *rows = (line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|")
     assert head == ["jobs", "cluster", "fifo", "smallest", "qssf", "learned", "sjf"]
     return rows
