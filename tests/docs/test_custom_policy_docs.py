@@ -1,4 +1,4 @@
-"""docs/custom-policies.md: each block runs, and prints what the page says; its reference lists all there is."""
+"""docs/custom-policies.md: each block runs and prints what the page says; its reference is complete."""
 
 from __future__ import annotations
 
