@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIRESIAS = f"{EXAMPLES}/tiresias.py:Tiresias"
 LEARNED = f"{EXAMPLES}/learned.py:Learned"
 LOOKAHEAD = f"{EXAMPLES}/lookahead.py:Lookahead"
+STRETCHY = f"{EXAMPLES}/stretchy.py:Stretchy"
 CLUSTER = "4x8"
 
 
@@ -54,6 +55,18 @@ def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTabl
     ahead = ringbco.replay(table, CLUSTER, policy=LOOKAHEAD, parameters={"horizon": 1e-6})
     fifo = ringbco.replay(table, CLUSTER, policy="fifo", queue="skip")
     assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
+
+
+def test_jobs_stretch_over_idle_gpus() -> None:
+    columns = {"submit_time": [0, 60], "num_gpus": [4, 2], "duration": [300, 50]}
+    pair = pl.DataFrame({"job_id": ["a", "b"], **columns, "min_gpus": [2, 2], "max_gpus": [8, 2]})
+    outcome = ringbco.replay(pair, "1x8", policy=STRETCHY, model="fixed", resize_cost=5.0)
+    # a on 8 GPUs to 60, then at half speed or less beside b, with a pause of 5 s at each resize.
+    assert outcome.jobs.select("job_id", "finish_time", "preemptions", "run_resized").rows() == [
+        ("a", 171.25, 2, -138.75),
+        ("b", 110.0, 0, 0.0),
+    ]
+    assert not ringbco.audit(outcome, pair)
 
 
 @pytest.mark.long
