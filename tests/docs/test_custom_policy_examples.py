@@ -61,7 +61,7 @@ def test_jobs_stretch_over_idle_gpus() -> None:
     columns = {"submit_time": [0, 60], "num_gpus": [4, 2], "duration": [300, 50]}
     pair = pl.DataFrame({"job_id": ["a", "b"], **columns, "min_gpus": [2, 2], "max_gpus": [8, 2]})
     outcome = ringbco.replay(pair, "1x8", policy=STRETCHY, model="fixed", resize_cost=5.0)
-    # a on 8 GPUs to 60, then at half speed or less beside b, with a pause of 5 s at each resize.
+    # a has 8 GPUs to 60, 6 beside b to 110, then 8; each resize pauses it for 5 s.
     assert outcome.jobs.select("job_id", "finish_time", "preemptions", "run_resized").rows() == [
         ("a", 171.25, 2, -138.75),
         ("b", 110.0, 0, 0.0),
