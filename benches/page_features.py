@@ -23,9 +23,8 @@ from ringbco.run.options import checked
 from ringbco.shell import prepare
 from ringbco.trace.workload import Workload, resolve
 
-# docs/combinations.md: every policy with every feature, and with every two. A cell is a run of eight jobs of
-# which its audit has nothing to say, or the reason for which it is refused. Of two features those are told
-# that are refused together though the policy knows each. Those runs have no audit.
+# docs/combinations.md: the refused runs of every policy with every feature, and with every two that it
+# supports one by one. A run has eight jobs; the audit of a run with one feature finds nothing.
 
 PLAIN: Final[tuple[Mapping[str, str], ...]] = ({}, {})
 
@@ -182,9 +181,9 @@ def called(function: Callable[..., Any]) -> Run:
 
 ROWS: Final[Mapping[str, Run]] = {
     **{name: replayed(name) for name in ("fifo", "srtf", "afs", "sia", "gavel", "allox", "repack")},
-    "own `KeyPolicy`": replayed(Keyed),
-    "own `RankPolicy`": replayed(Ranked),
-    "own `Policy`": replayed(Deciding),
+    "custom `KeyPolicy`": replayed(Keyed),
+    "custom `RankPolicy`": replayed(Ranked),
+    "custom `Policy`": replayed(Deciding),
     "log": followed,
     "plan": called(ringbco.plan),
     "bound": called(ringbco.bound),
@@ -226,20 +225,13 @@ def alone(row: str) -> dict[str, str | None]:
 
 
 def every(given: TableInputs) -> Iterator[str]:
-    """The runs with one feature each."""
+    """The runs with one feature each: how many there are, and those that are refused."""
     result = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
-    runs = sum(reason is None for cells in result.values() for reason in cells.values())
-    yield f"{runs} of {len(ROWS) * len(FEATURES)} cells run. A number is that of the reason below.\n"
-    yield line("", *FEATURES)
-    yield f"| --- |{' :---: |' * len(FEATURES)}"
-    numbers: dict[str, int] = {}
-    for row, cells in result.items():
-        entries = [
-            "yes" if why is None else numbers.setdefault(why, len(numbers) + 1) for why in cells.values()
-        ]
-        yield line(row, *entries)
-    yield ""
-    yield from (f"{number}. {reason}" for reason, number in numbers.items())
+    refused = [(row, *cell) for row, cells in result.items() for cell in cells.items() if cell[1] is not None]
+    runs = len(ROWS) * len(FEATURES)
+    yield f"{runs - len(refused)} of {runs} runs with one feature work. These are refused:\n"
+    yield from (line("policy", "feature", "message"), line(*["---"] * 3))
+    yield from (line(*cells) for cells in refused)
 
 
 def both(given: TableInputs) -> Iterator[str]:

@@ -173,8 +173,8 @@ demo -o demo --force"""
 
 
 def limits(given: TableInputs) -> Iterator[str]:
-    """A row per command."""
-    yield from (line("command", "least `ulimit -v`"), line("---", "---"))
+    """A row per limit, with its commands."""
+    commands: dict[float, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, text in INPUTS.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
@@ -192,7 +192,10 @@ def limits(given: TableInputs) -> Iterator[str]:
         for command in given.some(COMMANDS.splitlines()):
             label, _, typed = command.rpartition(": ")
             limit = next(limit for limit in LIMITS if runs(typed, limit))
-            yield line(label or typed.split()[0], f"{limit:g} GB")
+            commands.setdefault(limit, []).append(label or typed.split()[0])
+    yield from (line("least `ulimit -v`", "commands"), line("---", "---"))
+    for limit in sorted(commands):
+        yield line(f"{limit:g} GB", "; ".join(commands[limit]))
 
 
 PLACES: Final = ((8, 8), (8, 500), (64, 64), (64, 1000), (512, 512))

@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIRESIAS = f"{EXAMPLES}/tiresias.py:Tiresias"
 LEARNED = f"{EXAMPLES}/learned.py:Learned"
 LOOKAHEAD = f"{EXAMPLES}/lookahead.py:Lookahead"
+STRETCHY = f"{EXAMPLES}/stretchy.py:Stretchy"
 CLUSTER = "4x8"
 
 
@@ -56,6 +57,18 @@ def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTabl
     assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
 
 
+def test_jobs_stretch_over_idle_gpus() -> None:
+    columns = {"submit_time": [0, 60], "num_gpus": [4, 2], "duration": [300, 50]}
+    pair = pl.DataFrame({"job_id": ["a", "b"], **columns, "min_gpus": [2, 2], "max_gpus": [8, 2]})
+    outcome = ringbco.replay(pair, "1x8", policy=STRETCHY, model="fixed", resize_cost=5.0)
+    # a has 8 GPUs to 60, 6 beside b to 110, then 8; each resize pauses it for 5 s.
+    assert outcome.jobs.select("job_id", "finish_time", "preemptions", "run_resized").rows() == [
+        ("a", 171.25, 2, -138.75),
+        ("b", 110.0, 0, 0.0),
+    ]
+    assert not ringbco.audit(outcome, pair)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "policy", [[TIRESIAS], [LOOKAHEAD], [LEARNED, "-P", "past=jobs.parquet", "-P", f"cluster={CLUSTER}"]]
@@ -76,7 +89,7 @@ PAGE = EXAMPLES.parent / "custom-policies.md"
 
 def figures() -> list[list[str]]:
     """The rows of the page's table: jobs, cluster, and a mean completion time, h, by policy."""
-    section = PAGE.read_text(encoding="utf-8").split("\n## A learned one\n")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("\n## A learned policy\n")[1].split("\n## ")[0]
     head, _, *rows = (line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|")
     assert head == ["jobs", "cluster", "fifo", "smallest", "qssf", "learned", "sjf"]
     return rows

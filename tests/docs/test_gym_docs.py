@@ -36,4 +36,4 @@ def test_the_tables_and_the_limits_are_right(clairvoyant: bool) -> None:
         assert values.dtype == np.float64
     assert not told
     assert env.jobs.num_jobs == 200
-    assert f"a wait takes {IDLE_WAIT:.0f} s. After {PATIENCE:,} of these" in " ".join(page.split())
+    assert f"a wait takes {IDLE_WAIT:.0f} s. After {PATIENCE:,} consecutive waits" in " ".join(page.split())

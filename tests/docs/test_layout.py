@@ -12,7 +12,7 @@ PAGE: Final = (TESTS.parent / "docs" / "architecture.md").read_text(encoding="ut
 CHAPTER: Final = PAGE.split("\n## The folders of the tests\n")[1].split("\n## ")[0]
 FOLDERS, BESIDE = (
     set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    for table in CHAPTER.split("What they share lies beside them.")
+    for table in CHAPTER.split("Shared code lies in these folders.")
 )
 MODULES: Final = [path.relative_to(TESTS) for path in TESTS.rglob("*.py")]
 TEST_MODULES: Final = [path for path in MODULES if path.name.startswith("test_")]

@@ -1,6 +1,6 @@
 """Verbs of the reference model, and of the engine beside it, against numbers that somebody worked out.
 
-A policy is a list of what it does at which instant (docs/custom-policies.md).
+A policy is a list of what it does at which instant (docs/custom-policies-reference.md).
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The reference model of decisions of one's own, straight from docs/custom-policies.md.
+"""The reference model of decisions of one's own, straight from docs/custom-policies-reference.md.
 
 A layer over all others whose pass is a function of what a policy sees, and which acts by verbs. A verb only
 changes who holds which GPUs now: what was undone at the instant, who has moved and what pauses cost is said

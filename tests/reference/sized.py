@@ -1,4 +1,4 @@
-"""Stays of any number of GPUs, straight from docs/model.md and docs/custom-policies.md.
+"""Stays of any number of GPUs, straight from docs/model.md and docs/custom-policies-reference.md.
 
 A layer over the models of types, tables and shares. Nothing here imports ringbco.
 """

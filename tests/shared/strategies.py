@@ -15,7 +15,16 @@ from reference.model import fewest_servers, iteration_time
 
 ORDERS = ("fifo", "sjf", "smallest")
 QUEUES = ("strict", "skip", "easy")
-PLACEMENTS = ("first-fit", "consolidate", "emptiest", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco")
+PLACEMENTS = (
+    "first-fit",
+    "consolidate",
+    "emptiest",
+    "least-loaded",
+    "random",
+    "fa-ffp",
+    "lbsgf",
+    "sjf-bco",
+)
 VARIANTS = ("practical", "literal")
 MODELS = ("rar", "fixed")
 CLOCKS = ("continuous", "slot")
