@@ -4,18 +4,16 @@ and of clusters that ran, and of plans beside the optimum. The inputs are those 
 from __future__ import annotations
 
 import math
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 import ringbco
-from page_tables import DAY, HOUR, MINUTE, Figures, Note, Number, TableInputs, line, table
+from page_tables import DAY, HOUR, MINUTE, Figures, Note, TableInputs, line, table
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
@@ -257,129 +255,6 @@ def slurm(given: TableInputs) -> Iterator[str]:
         "stopped": "{stopped:,}",
     }
     yield from table([""], columns, (([name], ran(name, options)) for name, options in SLURM_RUNS.items()))
-
-
-# Two published runs on real clusters: Muri's testbed (Zhao et al., SIGCOMM 2022), whose logs have each job
-# under SRTF and Tiresias, and Shockwave's (Zheng et al., NSDI 2023), whose logs have each job under max-min
-# fairness and AlloX.
-
-TIRESIAS: Final[Mapping[str, Any]] = {"policy": "tiresias", "thresholds": [3250.0, 7200.0], "interval": 360.0}
-MURI: Final[Mapping[str, tuple[str | None, Mapping[str, Any]]]] = {
-    "srtf --interval 360": ("SRTF", {"policy": "srtf", "interval": 360.0}),
-    "srtf": ("SRTF", {"policy": "srtf"}),
-    "tiresias --thresholds 3250,7200 --interval 360 --within list": (
-        "tiresias",
-        {**TIRESIAS, "within": "list"},
-    ),
-    "tiresias --thresholds 3250,7200 --interval 360": ("tiresias", TIRESIAS),
-    "srsf --interval 360": (None, {"policy": "srsf", "interval": 360.0}),
-    "gavel -P shares=finish-time -P renew=0": (
-        None,
-        {"policy": "gavel", "parameters": {"shares": "finish-time", "renew": 0.0}},
-    ),
-}
-"""By its options: the log that Muri has of it, if there is one, and how it is replayed."""
-ROUNDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "gavel": ("max_min_fairness", {"policy": "gavel"}),
-    "gavel --round 120": ("max_min_fairness", {"policy": "gavel", "parameters": {"round": 120.0}}),
-    "gavel --round 120 -P renew=0": (
-        "max_min_fairness",
-        {"policy": "gavel", "parameters": {"round": 120.0, "renew": 0.0}},
-    ),
-    "allox": ("allox", {"policy": "allox"}),
-}
-REAL: Final = {
-    "mean JCT, s": "{own:,.0f}",
-    "on the cluster, s": "{there:,.0f}",
-    "difference": "{off:% +.1f}",
-    "median job": "{job:% .1f}",
-}
-
-
-def muri_jobs(folder: Path) -> tuple[pl.DataFrame, float, float]:
-    """The testbed's jobs at their own rate, and of SRTF's log the rate and the seconds that a start takes.
-
-    The work is iterations x iteration_time: the trace's durations are wrong for five jobs. The cost is the
-    median of what short jobs held beyond their work, by their starts; the rate is the GPU time beyond all
-    costs over that of the work.
-    """
-    trace = pl.read_csv(folder / "muri_cluster_trace.csv")
-    log = pl.read_csv(folder / "muri_cluster_SRTF.csv").sort("job_id")
-    work = trace["iterations"] * trace["iteration_time"] / 1000
-    held, starts = log["real_executed_time"], log["job_counter"]
-    cost = float(((held - work) / starts).filter(work < 1000).median())  # type: ignore[arg-type] # there are some
-    gpus = trace["num_gpu"]
-    rate = float((gpus * (held - cost * starts)).sum() / (gpus * work).sum())
-    jobs = trace.select(
-        pl.col("job_id").cast(pl.String), pl.col("submit_time") / 1000, num_gpus="num_gpu", duration=work
-    )
-    return jobs, rate, cost
-
-
-def replayed_beside_log(jobs: pl.DataFrame, real: pl.DataFrame | None, **options: Any) -> Figures:
-    """A run, which the audit has looked at, beside the log of it if there is one (job_id, real): mean JCT, by
-    how many per cent it is off, a job's median difference, the correlation."""
-    outcome = ringbco.replay(jobs, options.pop("cluster"), **options)
-    assert ringbco.audit(outcome, jobs) == []
-    own = outcome.jobs.select("job_id", own=pl.col("finish_time") - pl.col("submit_time"))
-    if real is None:
-        return Figures(own=own["own"].mean())
-    both = own.join(real, on="job_id", validate="1:1")
-    assert both.height == jobs.height
-    mean, there = both["own"].mean(), both["real"].mean()
-    off = (both["own"] / both["real"] - 1).abs().median()  # type: ignore[operator]
-    near = both.select(pl.corr("own", "real")).item()
-    return Figures(own=mean, there=there, off=mean / there - 1, job=off, near=near)  # type: ignore[operator]
-
-
-def muri(given: TableInputs) -> Iterator[str]:
-    """Muri's testbed, with what its log tells of rate and cost, and without."""
-    folder = given.peers / "physical"
-    jobs, rate, cost = muri_jobs(folder)
-    fitted = jobs.with_columns(pl.col("duration") * rate)
-    start = {"start_cost": round(cost, 1), "preempt_cost": round(cost, 1)}
-    for title, of, more in (
-        (f"Rate {rate:.4f} and start cost {cost:.1f} s, from SRTF's log alone:", fitted, start),
-        ("\nNothing fitted, rate 1 and no costs:", jobs, {"preempt_cost": 0.0}),
-    ):
-        yield f"{title}\n"
-        rows: list[tuple[Sequence[object], Figures]] = []
-        for label, (log, options) in MURI.items():
-            if log is None and of is jobs:
-                continue
-            real = None if log is None else pl.read_csv(folder / f"muri_cluster_{log}.csv").select(
-                pl.col("job_id").cast(pl.String), real="JCT"
-            )  # fmt: skip
-            settings = replayed_beside_log(
-                of, real, cluster="8x8", model="fixed", allocations=True, **options, **more
-            )
-            rows.append(([f"`{label}`"], settings))
-        lines = table(["policy"], REAL | {"correlation": "{near:.3f}"}, rows)
-        yield from (one.replace(" | | | | |", " | no log | | | |") for one in lines)
-
-
-def shockwave(given: TableInputs) -> Iterator[str]:
-    """Shockwave's cluster, beside which its authors have set their simulator."""
-    folder = given.peers / "physical"
-    with tempfile.TemporaryDirectory() as work:
-        # Gavel's ten cells of each line: without the mode of batch adaptation and the run time.
-        cells = [line.split("\t") for line in (folder / "shockwave_120.trace").read_text().splitlines()]
-        trace, cluster = Path(work) / "gavel.trace", Path(work) / "cluster.toml"
-        trace.write_text("".join("\t".join((*row[:7], *row[8:10], row[11])) + "\n" for row in cells))
-        cluster.write_text('[[servers]]\ncount = 8\ngpus = 4\ngpu_type = "v100"\n')
-        speeds = folder / "shockwave_throughputs.json.gz"
-        made = ringbco.convert("gavel", trace, throughputs=speeds, strict=True)
-        logs = pl.read_csv(folder / "shockwave_jct.csv").filter(pl.col("set") == "tacc_32gpus_comparison")
-        rows: list[tuple[Sequence[object], Figures]] = []
-        for label, (policy, options) in ROUNDS.items():
-            own = logs.filter(pl.col("policy") == policy).with_columns(job_id=pl.col("job").cast(pl.String))
-            theirs = own.pivot("kind", index="job_id", values="jct")
-            real = theirs.select("job_id", real="physical")
-            run = {**options, "cluster": cluster, "model": "table", "tables": made.tables}
-            frame = replayed_beside_log(made.table.frame, real, **run)
-            frame["their"] = Number(theirs["simulation"].mean() / frame["there"] - 1)  # type: ignore[operator]
-            rows.append(([f"`{label}`"], frame))
-        yield from table(["policy"], REAL | {"their simulator": "{their:% +.1f}"}, rows)
 
 
 # Plans beside the optimum of the fixed-duration relaxation: every job takes its least possible number of

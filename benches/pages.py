@@ -29,6 +29,7 @@ import polars as pl
 
 import page_examples
 import page_features
+import page_published
 import page_sure
 import page_traces
 import ringbco
@@ -324,8 +325,7 @@ ROWS: Final = (
     Row("energy", "sleep", page_examples.energy, TRACES),
     Row("operators", "fair share", page_examples.fair_share),
     Row("operators", "operators", page_examples.slurm, TRACES, slow=True),
-    Row("real-clusters", "muri", page_examples.muri, PEERS, slow=True),
-    Row("real-clusters", "shockwave", page_examples.shockwave, PEERS),
+    Row("published", "published", page_published.published, PEERS, slow=True),
     Row("paper", "optimum", page_examples.optima, slow=True),
     Row("combinations", "combinations", page_features.every, slow=True),
     Row("combinations", "pairs", page_features.both, slow=True),

@@ -51,10 +51,10 @@ def test_the_four_functions_of_a_choosy_placement_exist() -> None:
 @pytest.mark.long
 def test_a_figure_is_one_row_one_formula_and_words(tmp_path: Path) -> None:
     printed = follow(Page("adding-a-figure.md"), tmp_path / "project")
-    assert "docs/results.md\n" in printed
+    assert "docs/results-reference.md\n" in printed
     assert "longest run" in printed
-    page = (tmp_path / "project" / "docs" / "results.md").read_text(encoding="utf-8")
-    assert "| longest_run | longest run | time | least | run, virtual cluster, size class |" in page
+    page = (tmp_path / "project" / "docs" / "results-reference.md").read_text(encoding="utf-8")
+    assert "| longest_run | longest run | time | least | run, vc, class |" in page
 
 
 @pytest.mark.long

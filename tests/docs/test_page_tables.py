@@ -69,8 +69,6 @@ def least(row: pages.Row) -> pages.TableInputs:
 
 @pytest.mark.parametrize("row", QUICK, ids=lambda row: row.name)
 def test_a_table_is_what_it_is_made_of(row: pages.Row) -> None:
-    if row.needs == "peers":
-        pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
     assert changed(row, least(row)) == {}, f"run: make pages ROW={row.name}"
 
 

@@ -149,12 +149,14 @@ def test_the_picture_is_a_png() -> None:
 
 
 def test_ratios_to_the_best_of_the_case() -> None:
-    head = "| policy | mean JCT, s | spread | preemptions |\n| --- |"
-    own = "\n".join(
-        f"| {name} | {jct} | 1 | 3 |" for name, jct in (("a", "2,500"), ("b", "5,000"), ("c", 1e4))
-    )
-    rows = table.told_policies(f"### t/one: 4 servers of 8 GPUs\n\n10 Gb/s:\n\n{head}\n{own}\n")
-    assert [(row.case, row.policy) for row in rows] == [(("t/one", "10 Gb/s"), name) for name in "abc"]
+    jct = {"a": ("2,500", "1"), "b": ("5,000", "1"), "c": ("10,000", "1")}
+    names = [f"{speed}: {name}" for speed in SPEEDS for name in table.FIGURES]
+    own = [
+        page_tables.line(name, *(cell for mean in of for cell in (mean, 1, 1, 3))) for name, of in jct.items()
+    ]
+    text = "\n".join(["### t/one: 4 servers of 8 GPUs", "", *page_tables.head("policy", *names), *own])
+    rows = table.told_policies(text)[:3]
+    assert [(row.case, row.policy) for row in rows] == [(("t/one", FAST), name) for name in "abc"]
     assert table.to_best(rows) == [1.0, 2.0, 4.0]
     assert table.typical(rows) == {"a": 1.0, "b": 2.0, "c": 4.0}
     page = "above\n<!-- table: x -->\nold\n<!-- end -->\nbelow"

@@ -1,4 +1,4 @@
-"""docs/results.md names every key that a summary or a run's record holds, and none that no run has."""
+"""docs/results-reference.md names every key of a summary or a run's record, and none that no run has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster, ServerGroup
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "results-reference.md").read_text(encoding="utf-8")
 PAPER = (DOCS / "paper.md").read_text(encoding="utf-8")
 # Added where the outcome is written.
 WRITTEN = {"total_seconds", "jobs_per_second"}
@@ -35,27 +35,23 @@ class Elastic(Policy):
             self.ended = True
 
 
-def keys(table: str) -> list[str]:
-    """The keys in the first table of a piece of the page; `a to b` means as many as the summary has."""
-    entries: list[str] = []
+def keys(table: str, of: str = "") -> list[str]:
+    """The keys in the first table of a piece of the page; only those whose last cell names `of`."""
     rows = table[table.index("| ---") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
-    for entry in ", ".join(row.split(" | ")[0].removeprefix("| ") for row in rows).split(", "):
-        first, to, last = entry.partition(" to ")
-        among = keys(PAGE.split("## summary.json\n")[1]) if to else [first]
-        entries += among[among.index(first) : among.index(last or first) + 1]
-    return entries
+    cells = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+    return [key for row in cells if not of or of in row[-1].split(", ") for key in row[0].split(", ")]
 
 
 def after(text: str) -> str:
     return PAGE.split(text)[1]
 
 
-SUMMARY = [key for key in keys(after("## summary.json\n")) if key != "..."]
-CLASSES = keys(after("An entry of `size_classes`"))
-VCS = keys(after("An entry of `vcs`"))
-
-
-TYPES = keys(after("An entry of `gpu_types`"))
+FIGURES, OTHERS = after("## summary.json\n"), keys(after("Other keys:"))
+LISTS = ["size_classes", "gpu_types", "vcs"]
+SUMMARY = [*keys(FIGURES, "run"), *OTHERS]
+CLASSES = ["gpus", *keys(FIGURES, "class")]
+VCS = ["vc", "size_classes", *keys(FIGURES, "vc")]
+TYPES = ["gpu_type", *keys(FIGURES, "type")]
 MIXED = Cluster.from_groups(
     [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
     gpu_types={"card": GpuType("card", 2.0)},

@@ -1,4 +1,4 @@
-"""jobs.parquet, stays.parquet and allocations.parquet, as docs/results.md defines their columns."""
+"""jobs.parquet, stays.parquet and allocations.parquet, as docs/results-reference.md defines their columns."""
 
 from __future__ import annotations
 

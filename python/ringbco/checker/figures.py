@@ -1,4 +1,4 @@
-"""summary.json: every figure of docs/results.md but wall time, decisions and what a policy alone knows."""
+"""summary.json: docs/results-reference.md without wall times, decisions and what only a policy knows."""
 
 from __future__ import annotations
 

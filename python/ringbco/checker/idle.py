@@ -1,4 +1,4 @@
-"""Why jobs waited: what was idle when, and where placements could have put them (docs/results.md).
+"""Why jobs waited: what was idle when, and where placements could have put them (docs/results-reference.md).
 
 Idle GPUs, and servers with at least so many of them, are step functions of time. For each distinct demand
 the time during which it could not be placed is a sum over their steps: a wait is the difference of two.

@@ -25,7 +25,9 @@ from ringbco.units import plain
 
 OPTION_TYPES: Final = Path("python/ringbco/run/option_types.pyi")
 REFERENCE: Final = Path("docs/cli")
-PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "results", "job-table"))
+PAGES: Final = tuple(
+    Path("docs", f"{name}.md") for name in ("policies", "results", "results-reference", "job-table")
+)
 STUB: Final = Path("python/ringbco/_core.pyi")
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _TYPED: Final = '''\
@@ -58,15 +60,8 @@ _DTYPES: Final = {
     "i32": "int32",
     "f64": "float64",
 }
-# Of what a figure may be, and where people see it.
-_SCOPES: Final = {
-    "run": "run",
-    "vc": "virtual cluster",
-    "class": "size class",
-    "type": "GPU type",
-    "service": "service",
-}
-_TOLD: Final = {"headline": "everywhere", "comparison": "replay, compare", "summary": "summary.json"}
+# Of what a figure may be.
+_SCOPES: Final = ("run", "vc", "class", "type", "service")
 
 
 def option_types() -> str:
@@ -188,23 +183,32 @@ def _stub() -> str:
 
 
 def _of_figures() -> str:
-    """Every figure by its key: what it is called, how it is told, and of what there is one."""
-    rows = []
-    told: dict[str, list[Figure]] = {}
+    """Every figure by its key: title, unit, the better end, of what there is one.
+
+    Statistics of one thing that are alike in all else share a row.
+    """
+    first: dict[str, Figure] = {}
+    scopes: dict[str, frozenset[str]] = {}
     for row in FIGURES:
         if row.unit:
-            told.setdefault(row.key, []).append(row)
-    for key, same in told.items():
-        scopes = frozenset().union(*(row.scopes for row in same))
-        of = ", ".join(name for scope, name in _SCOPES.items() if scope in scopes)
-        rows.append((key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].shown_in]))
-    return _in_rows(("key", "title", "unit", "better", "of", "told"), rows)
+            first.setdefault(row.key, row)
+            scopes[row.key] = scopes.get(row.key, frozenset()) | row.scopes
+    rows: dict[tuple[object, ...], list[Figure]] = {}
+    for key, row in first.items():
+        of = ", ".join(scope for scope in _SCOPES if scope in scopes[key])
+        rows.setdefault((row.spread or key, row.unit, row.better, of), []).append(row)
+    cells = []
+    for (_, unit, better, of), same in rows.items():
+        statistics = ", ".join(row.title.partition(" ")[0] for row in same)
+        title = same[0].title if len(same) == 1 else f"{statistics} {same[0].title.partition(' ')[2]}"
+        cells.append((", ".join(row.key for row in same), title, unit, better.replace("neither", ""), of))
+    return _in_rows(("key", "title", "unit", "better", "of"), cells)
 
 
 def _of_tables() -> str:
     """Every table of a result: its file, what a row is, which runs have it."""
-    rows = [(row.file, row.about, row.when or "all", ", ".join(row.nulls)) for row in TABLES.values()]
-    return _in_rows(("file", "a row", "which runs have it", "may be null"), rows)
+    rows = [(row.file, row.about, row.when or "all") for row in TABLES.values()]
+    return _in_rows(("file", "one row per", "which runs have it"), rows)
 
 
 def _all_policies() -> str:

@@ -60,7 +60,7 @@ def _with_tables(kind: type[_Class]) -> type[_Class]:
 @dataclass(eq=False)
 @_with_tables
 class Outcome:
-    """What a replay gives. Times in seconds, columns as docs/results.md lists them.
+    """What a replay gives. Times in seconds, columns as docs/results-reference.md lists them.
 
     jobs: one row per job that ran, in the job table's row order.
     allocations: one row per stay and server; None when they were not recorded.

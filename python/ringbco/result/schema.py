@@ -1,4 +1,4 @@
-"""The columns of the tables of a result folder, and their types (docs/results.md)."""
+"""The columns of the tables of a result folder, and their types (docs/results-reference.md)."""
 
 from __future__ import annotations
 

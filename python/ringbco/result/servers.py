@@ -1,4 +1,4 @@
-"""When servers went down, came back, slept and woke, and by whom (docs/results.md#serversparquet)."""
+"""When servers went down, came back, slept and woke, and why (docs/results-reference.md#serversparquet)."""
 
 from __future__ import annotations
 

@@ -67,27 +67,27 @@ _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
 """Side tables of which a run may have a copy where [options] does not say so."""
 _ROWS: Final = (
     ResultTable(
-        *("jobs", schema.JOBS_SCHEMA, "a job that was done"),
+        *("jobs", schema.JOBS_SCHEMA, "finished job"),
         nulls=("group", "gpu_share", *schema.CARRIED_SCHEMA),
         more=schema.JOBS_MORE,
     ),
     ResultTable(
-        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stay of a job on a server"),
+        *("allocations", schema.ALLOCATIONS_SCHEMA, "stay and server"),
         *("without `--no-allocations`", ("share",), "options"),
         unsaid=True,
         more=schema.GPUS_SCHEMA,
     ),
     ResultTable(
-        *("timeline", schema.TIMELINE_SCHEMA, "a sample of the cluster's state"), more=schema.POWER_SCHEMA
+        *("timeline", schema.TIMELINE_SCHEMA, "sample of the cluster's state"), more=schema.POWER_SCHEMA
     ),
     ResultTable(
-        *("decisions", schema.DECISIONS_SCHEMA, "a decision, or a server of a start", "`--decisions`"),
+        *("decisions", schema.DECISIONS_SCHEMA, "decision, or server of a start", "`--decisions`"),
         tuple(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")),
         "options",
     ),
     *(
         ResultTable(
-            *(form.table, form.schema, f"a row of the {form.noun} that the run was given"),
+            *(form.table, form.schema, f"row of the {form.noun} given"),
             f"`--{form.option.replace('_', '-')}`",
             tuple(name for name, column in form.columns.items() if not column.required),
             "" if form.option == "tables" else "options",
@@ -96,26 +96,26 @@ _ROWS: Final = (
         for form in (kind.form for kind in KINDS.values())
     ),
     ResultTable(
-        *("replicas", schema.REPLICAS_SCHEMA, "a replica of a service", "`--services`", ("drains_from",)),
+        *("replicas", schema.REPLICAS_SCHEMA, "replica of a service", "`--services`", ("drains_from",)),
         follows=lambda options: bool(options.get("services")),
     ),
     ResultTable(
-        *("rungs", schema.RUNGS_SCHEMA, "a rung that a trial reached", "`--search`", ("went_on",)),
+        *("rungs", schema.RUNGS_SCHEMA, "rung that a trial reached", "`--search`", ("went_on",)),
         follows=_searches,
     ),
     ResultTable(
-        *("searches", schema.SEARCHES_SCHEMA, "a search", "`--search`"),
+        *("searches", schema.SEARCHES_SCHEMA, "search", "`--search`"),
         ("finish_time", "best_job_id", "best_loss", "time_to_best"),
         follows=_searches,
     ),
     ResultTable(
-        *("stays_written", schema.STAYS_SCHEMA, "a stay", "runs in which one may end before its job is done"),
+        *("stays_written", schema.STAYS_SCHEMA, "stay", "runs in which one may end before its job does"),
         *(("gpu_type", "by_job", "by_service", "by_server"), "record"),
         stem="stays",
         more=schema.STAY_TYPE_SCHEMA | schema.STAY_SAVING_SCHEMA,
     ),
     ResultTable(
-        *("servers", schema.SERVERS_SCHEMA, "a change of a server", "runs in which one may go down or sleep"),
+        *("servers", schema.SERVERS_SCHEMA, "change of a server", "runs in which one may go down or sleep"),
         *(("by",), "record"),
     ),
 )

@@ -1,4 +1,4 @@
-"""summary.json: the figures of a run out of what the engine gives back (docs/results.md#summaryjson)."""
+"""summary.json: figures from what the engine returns (docs/results-reference.md#summaryjson)."""
 
 from __future__ import annotations
 
