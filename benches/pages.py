@@ -87,7 +87,11 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
         "window": (_ROWS,),
         "audit": (("checks passed", ""),),
     },
-    "why": {"contention": (("^ *[+]9.7 d", ""),)},
+    "why": {
+        "fifo": (("^helios", "At submission"), ("There was room", "^[+]35.1 h"), ("Finished", "")),
+        "contention": (("^ *[+]9.7 d", "Contention cost"),),
+        "srtf": (("^helios", "Started again"), ("Finished", "")),
+    },
 }
 """By page and mark. What is not here is shown whole."""
 VARIES: Final = re.compile(r"^\d+ tables, |ringbco \d[\w.]*", re.MULTILINE)
