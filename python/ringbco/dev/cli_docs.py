@@ -14,8 +14,8 @@ from ringbco.cli import COMMANDS, load
 _HEAD: Final = """\
 # The command line
 
-Made of the help texts by `python -m ringbco.dev.generate`; a test says when it is not current. In a terminal,
-`ringbco COMMAND --help` shows the same, for `replay` and `compare` with `--help-all`.
+Generated from the help texts by `python -m ringbco.dev.generate`. In a terminal, `ringbco COMMAND --help`
+shows the same; for `replay`, `compare` and `bound`, add `--help-all`.
 
 ```
 ringbco [--version] COMMAND ...
@@ -33,26 +33,28 @@ _TAIL: Final = """\
 | 3 | a result failed its audit |
 | 128 + signal | interrupted |
 
-- Nothing is written on 1 and 2, and whatever is written appears whole or not at all. An existing output is
-  refused unless `--force` is given, which replaces
-  [what ringbco wrote](../reliability.md#what-is-replaced) and nothing else.
-- What was asked for goes to stdout; notes, warnings, progress and errors to stderr. Progress bars appear on
-  terminals only; elsewhere work that takes long says every 30 s how far it is, at which rate, and when it is
-  expected to end. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
+- On status 1 and 2 nothing is written. Files are written whole or not at all. An existing output is refused
+  unless `--force` is given, which replaces only
+  [what ringbco wrote](../reliability.md#what-is-replaced).
+- Results go to stdout; notes, warnings, progress and errors to stderr. A terminal shows a progress bar;
+  elsewhere long work prints a line every 30 s: progress, rate, expected end. `--quiet` prints only errors,
+  `--json` one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
-- A reader that leaves early (`ringbco ... | head -1`) changes neither what is written nor the status.
+- A closed pipe (`ringbco ... | head -1`) changes neither the files nor the status.
 - A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds. A RATE is 25Gb/s (bits), 100GB/s (bytes), or a
-  number of bytes/s. The same texts may stand in cluster files, sweeps and Python.
+  number of bytes/s. Cluster files, sweeps and Python take the same texts.
 - `NO_COLOR=1` turns colours off; tables fit the terminal's width, or `COLUMNS`, or 80 columns.
-- `ringbco --version` also tells how it was built and what it runs on: put it into reports of a fault.
+- `ringbco --version` also shows the build and the platform: add it to bug reports.
 - `RINGBCO_DEBUG=1` shows the traceback of an unexpected error.
 
 ## Completion
 
 `ringbco --install-completion` sets up completion of commands and options for bash, zsh, fish or PowerShell,
-whichever it is run in; `ringbco --show-completion` prints it for your own set-up.
+whichever it runs in; `ringbco --show-completion` prints the script.
 """
 _KINDS: Final = {int: "N", float: "NUMBER", str: "TEXT"}
+_LARGEST: Final = "replay"
+_FEW: Final = 10
 _OWN_NAMES: Final = {"help", "install_completion", "show_completion"}
 
 
@@ -80,12 +82,25 @@ def _page(name: str) -> str:
     lines = [f"# ringbco {name}", "", "```", _usage(name, arguments, options), "```", ""]
     for paragraph in text:
         lines += [plain(paragraph), ""]
-    for title, rows in _tables(arguments, options):
+    shared = _shared(name, options)
+    for title, rows in _tables(arguments, [option for option in options if option not in shared]):
         lines += [f"| {title} | |", "| --- | --- |", *rows, ""]
+    if shared:
+        names = ", ".join(f"`{option.opts[0]}`" for option in shared)
+        lines += [f"These options are those of [`{_LARGEST}`]({_LARGEST}.md): {names}.", ""]
     if examples:
         lines += ["For example:", "", "```", *examples, "```", ""]
     lines.append("[What holds for every command](index.md#what-holds-for-every-command)")
     return "\n".join(lines) + "\n"
+
+
+def _shared(name: str, options: Sequence[Any]) -> list[Any]:
+    """Options of a command that the page of the largest one has in the same words, if they are many."""
+    if name == _LARGEST:
+        return []
+    there = {(option.opts[0], _described(option)) for option in load(_LARGEST).params}
+    found = [option for option in options if (option.opts[0], _described(option)) in there]
+    return found if len(found) > _FEW else []
 
 
 def _usage(name: str, arguments: Sequence[Any], options: Sequence[Any]) -> str:
