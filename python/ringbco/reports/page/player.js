@@ -30,6 +30,9 @@
     return made;
   };
 
+  const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
+  const { EVENTS, MODES, OTHER, SERVICE, paint } = ringbcoColours(long, sorted);
+
   // Data ------------------------------------------------------------------------------------------------------------
   const inflate = async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -45,7 +48,6 @@
     }
     return found;
   };
-  const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
 
   const load = async (told) => {
     const names = await inflate(told.names).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
@@ -67,13 +69,10 @@
       }
     }
     scene.events = sorted(stays.rows, (row) => stays.end[row]).filter((row) => told.ended[stays.ended[row]] !== "done" && !jobs.service[stays.job[row]] && stays.end[row] < LAST);
-    scene.hue = Uint8Array.from(scene.ids, hashed); // by name: a job has the same colour in both results
     place(scene);
     most(scene);
     return scene;
   };
-
-  const hashed = (id) => { let hash = 7; for (let i = 0; i < id.length; i++) hash = (Math.imul(hash, 31) + id.charCodeAt(i)) >>> 0; return Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 16 & 127; };
 
   // Which GPUs of its server each row holds: those that are free, the lowest first. A result with shares records it.
   const place = (scene) => {
@@ -84,7 +83,8 @@
     scene.from = new Uint32Array(held.rows + 1);
     for (let row = 0; row < held.rows; row++) scene.from[row + 1] = scene.from[row] + held.gpus[row];
     scene.cells = new Uint32Array(scene.from[held.rows]);
-    for (const row of sorted(held.rows, (row) => stays.start[held.stay[row]])) {
+    scene.order = sorted(held.rows, (row) => stays.start[held.stay[row]]);
+    for (const row of scene.order) {
       const server = held.server[row], start = stays.start[held.stay[row]], end = stays.end[held.stay[row]];
       let put = scene.from[row];
       if (held.gpu && scene.jobs.share[stays.job[held.stay[row]]]) {
@@ -105,51 +105,8 @@
     scene.shade = new Map(Array.from(first, (user, number) => [user, number]));
   };
 
-  // Colours ---------------------------------------------------------------------------------------------------------
-  const NAMED = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#7A5FB0", "#8C564B", "#4E9A3C"];
-  const RAMP = ["#C7D3DE", "#A6C6DF", "#7FB2D6", "#5597C6", "#E3A857", "#D9772B", "#B33A1E"];
-  const OTHER = "#9AA3AE", SERVICE = "#6F7782";
-  const EVENTS = { preempted: "#E69F00", moved: "#56B4E9", resized: "#009E73", evicted: "#CC79A7", failed: "#D55E00", rung: "#7A5FB0", limit: "#8C564B", dropped: "#8A8A8A" };
-  const JOBS = Array.from({ length: 128 }, (_, n) => `hsl(${Math.round(n * 137.508) % 360} ${48 + (n % 3) * 12}% ${48 + (n % 4) * 7}%)`);
-  const SIZES = [[1, "1"], [4, "2–4"], [8, "5–8"], [16, "9–16"], [32, "17–32"], [Infinity, "33+"]];
-  const WAITS = [[1, "at once"], [60, "up to 1 min"], [600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [Infinity, "longer"]];
-  const CROWDS = ["on one server", "spans servers, shares with none", "with 1 other", "with 2 or 3", "with 4+"];
-  const SHARES = [[250, "up to 0.25"], [500, "0.5"], [750, "0.75"], [1000, "less than 1"]];
-  const step = (classes, value) => classes.findIndex(([end]) => value <= end);
-  const crowd = (p) => (p > 4 ? 4 : p > 2 ? 3 : p);
-  const MODES = {
-    job: { text: "job", of: (scene, stay) => JOBS[scene.hue[scene.stays.job[stay]]], key: () => [] },
-    user: {
-      text: "user", there: (scene) => scene.users.length > 1,
-      of: (scene, stay) => NAMED[scene.shade.get(scene.jobs.user[scene.stays.job[stay]])] || OTHER,
-      key: (scene) => [...[...scene.shade].map(([user, shade]) => [NAMED[shade], scene.users[user - 1]]), [OTHER, "others"]],
-    },
-    size: {
-      text: "size", of: (scene, stay) => RAMP[step(SIZES, scene.jobs.gpus[scene.stays.job[stay]])],
-      key: () => SIZES.map(([, name], n) => [RAMP[n], `${name} ${n ? "GPUs" : "GPU"}`]),
-    },
-    waited: {
-      text: "wait so far", of: (scene, stay) => RAMP[step(WAITS, long(scene.waited[stay]))],
-      key: () => WAITS.map(([, name], n) => [RAMP[n], name]),
-    },
-    contention: {
-      text: "contention met", of: (scene, stay) => (scene.stays.servers[stay] > 1 ? RAMP[[0, 2, 4, 5, 6][crowd(scene.p[stay])]] : RAMP[0]),
-      key: () => CROWDS.map((name, n) => [RAMP[[0, 2, 4, 5, 6][n]], name]),
-    },
-    type: {
-      text: "GPU type", there: (scene) => scene.servers.gpu_type,
-      of: (scene, _stay, server) => NAMED[scene.types.indexOf(scene.servers.gpu_type[server]) % 10],
-      key: (scene) => scene.types.map((name, n) => [NAMED[n % 10], name]),
-    },
-    share: {
-      text: "share of a GPU", there: (scene) => scene.jobs.share.some((share) => share > 0),
-      of: (scene, stay) => { const share = scene.jobs.share[scene.stays.job[stay]]; return share ? RAMP[3 + step(SHARES, share)] : RAMP[1]; },
-      key: () => [[RAMP[1], "whole GPUs"], ...SHARES.map(([, name], n) => [RAMP[3 + n], name])],
-    },
-  };
-
   // State -----------------------------------------------------------------------------------------------------------
-  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "";
+  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "", differ = "";
   const tone = (name) => getComputedStyle(root).getPropertyValue(name).trim() || "#888";
 
   class Side {
@@ -240,18 +197,16 @@
     draw() {
       this.look();
       const { pen, size, scene } = this, { stays, held, servers, gone, jobs, base } = scene;
-      const inner = size > 3 ? size - 1 : size, line = tone("--line"), own = follow && scene.job;
+      const inner = size > 3 ? size - 1 : size, own = follow && scene.job;
       pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
       this.owner.fill(-1);
-      pen.fillStyle = line;
-      pen.globalAlpha = 0.55;
+      pen.fillStyle = tone("--idle");
       for (let server = 0; server < servers.gpus.length; server++) {
         const [left, top] = this.corner(server);
         for (let gpu = 0; gpu < servers.gpus[server]; gpu++) {
           pen.fillRect(left + (gpu % this.wide) * size, top + Math.floor(gpu / this.wide) * size, inner, inner);
         }
       }
-      pen.globalAlpha = 1;
       this.numbers();
       const full = new Map();
       let busy = 0;
@@ -473,7 +428,11 @@
   };
   const legend = () => {
     const { scene } = sides[0], there = MODES[mode].key(scene);
-    at("key").replaceChildren(...there.map(([colour, text]) => key(colour, text)), ...(scene.jobs.service.some((one) => one) ? [key(SERVICE, "replica of a service")] : []), ...(there.length ? [] : [element("span", "128 colours, chosen by job name: two jobs may share one.")]));
+    const replicas = scene.jobs.service.some((one) => one) ? [[SERVICE, "replica of a service"]] : [];
+    at("key").replaceChildren(
+      element("span", mode === "job" ? `Colour: ${differ}.` : `Colour, by ${MODES[mode].text}:`),
+      ...[...there, ...replicas, ["var(--idle)", "idle"]].map(([colour, text]) => key(colour, text)),
+    );
   };
 
   // Drawing ---------------------------------------------------------------------------------------------------------
@@ -561,6 +520,7 @@
       at("said").textContent = `This browser cannot unpack the page's data (${error.message}).`;
       return;
     }
+    differ = paint(scenes);
     const boxes = [...root.querySelectorAll(".side")];
     root.classList.remove("loading");
     sides = boxes.map((box, n) => new Side(scenes[n], box));
