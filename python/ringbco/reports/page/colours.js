@@ -20,10 +20,10 @@ const ringbcoColours = (long, sorted) => {
   const after = (starts, instant) => { let low = 0, high = starts.length; while (low < high) { const middle = (low + high) >> 1; if (starts[middle] < instant) low = middle + 1; else high = middle; } return low; };
   const free = ({ starts, ends }, start, end) => { const next = after(starts, end); return next === 0 || ends[next - 1] <= start; };
   const take = ({ starts, ends }, start, end) => { const next = after(starts, start); starts.splice(next, 0, start); ends.splice(next, 0, end); };
-  // Of jobs without a colour of their own those that run beside them, by scene.order, in which rows begin.
+  // Of jobs without a colour of their own those that run beside them, by scene.byStart, in which rows begin.
   const beside = (scene, without, found) => {
     const { held, stays, servers, number: numbers } = scene, active = servers.gpus.map(() => []);
-    for (const row of scene.order) {
+    for (const row of scene.byStart) {
       const server = held.server[row], stay = held.stay[row], job = numbers[stays.job[stay]], start = stays.start[stay];
       if (scene.jobs.service[stays.job[stay]] || stays.end[stay] <= start) continue;
       for (let near = Math.max(0, server - 1); near <= server + 1 && near < active.length; near++) {

@@ -83,8 +83,8 @@
     scene.from = new Uint32Array(held.rows + 1);
     for (let row = 0; row < held.rows; row++) scene.from[row + 1] = scene.from[row] + held.gpus[row];
     scene.cells = new Uint32Array(scene.from[held.rows]);
-    scene.order = sorted(held.rows, (row) => stays.start[held.stay[row]]);
-    for (const row of scene.order) {
+    scene.byStart = sorted(held.rows, (row) => stays.start[held.stay[row]]);
+    for (const row of scene.byStart) {
       const server = held.server[row], start = stays.start[held.stay[row]], end = stays.end[held.stay[row]];
       let put = scene.from[row];
       if (held.gpu && scene.jobs.share[stays.job[held.stay[row]]]) {
