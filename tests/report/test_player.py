@@ -20,7 +20,9 @@ from core_run import CASES
 from frames import busy_jobs, rows_table
 from ringbco.errors import InputError, UsageError
 from ringbco.reports import player as module
+from ringbco.reports.cells import named
 from ringbco.reports.player import play, player
+from ringbco.reports.tones import COLOURS, looks, ranked, tone_name
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import from_frame
@@ -275,3 +277,16 @@ def test_what_is_refused(
     with pytest.raises((InputError, UsageError), match=re.escape(said)):
         play([tmp_path / label for label in results], tmp_path / name, **given)
     assert not (tmp_path / name).exists()
+
+
+def test_a_result_has_the_colour_of_its_report() -> None:
+    outcomes = {policy: ringbco.replay(busy_jobs(), "4x4", policy=policy) for policy in ("fifo", "srtf")}
+    told, _ = player(outcomes)
+    places = looks(ranked(outcomes))
+    assert {one["label"]: one["tone"] for one in told["results"]} == {
+        label: tone_name(COLOURS[place]) for label, place in places.items()
+    }
+    for label, cell in named(ranked(outcomes)).items():
+        (one,) = (one for one in told["results"] if one["label"] == label)
+        assert cell.swatch is not None
+        assert (cell.swatch.tone, cell.swatch.dashes) == (one["tone"], " ".join(map(str, one["dashes"])))

@@ -23,6 +23,14 @@
   };
   const many = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
   const gpus = (count) => many(count, "GPU", "GPUs");
+  // The line with which the track, and a report's charts, draw a result.
+  const swatch = ({ tone, dashes }) => {
+    const [made, line] = ["svg", "line"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+    for (const [name, value] of Object.entries({ class: "swatch", viewBox: "0 0 30 4", width: 30, height: 4, "aria-hidden": true })) made.setAttribute(name, value);
+    for (const [name, value] of Object.entries({ x1: 0, y1: 2, x2: 30, y2: 2, style: `stroke:var(${tone})`, "stroke-width": 4, "stroke-dasharray": dashes.join(" ") })) line.setAttribute(name, value);
+    made.append(line);
+    return made;
+  };
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
     made.textContent = text;
@@ -124,7 +132,7 @@
       this.active = [];
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
-      this.box.querySelector(".label").textContent = scene.label;
+      this.box.querySelector(".label").replaceChildren(swatch(scene), scene.label);
       this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
       this.fit();
     }

@@ -81,11 +81,17 @@ const ringbcoTrack = (player) => {
       values.forEach((value, n) => { const y = top + TALL * (1 - Math.min(value / limit, 1)); pen.lineTo((n / BINS) * width, y); pen.lineTo(((n + 1) / BINS) * width, y); });
       pen.stroke();
     };
-    sides.forEach(({ scene }, n) => {
-      pen.strokeStyle = tone(n ? "--second" : "--first");
+    // Solid lines first: the dashes of another above them show both where they coincide.
+    for (const n of [...sides.keys()].sort((a, b) => sides[a].scene.dashes.length - sides[b].scene.dashes.length)) {
+      const { scene } = sides[n];
+      pen.strokeStyle = tone(scene.tone);
       pen.lineWidth = 1.5;
+      pen.setLineDash(scene.dashes);
       path(series[n].busy, scene.base[scene.servers.gpus.length], TOP);
       path(series[n].queued, most, TOP + 49);
+    }
+    pen.setLineDash([]);
+    sides.forEach(({ scene }, n) => {
       const seen = new Set();
       for (const row of scene.events) {
         const x = Math.round(share(scene.stays.end[row]) * width), kind = scene.ended[scene.stays.ended[row]];
