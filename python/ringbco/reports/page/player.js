@@ -402,7 +402,7 @@
       const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
       const width = (from, to) => `${(track.share(to) - track.share(from)) * 100}%`, left = (at) => `${track.share(at) * 100}%`;
       for (const row of own) {
-        const wait = element("i", "", { class: "wait" }), run = element("i", "", {});
+        const wait = element("i", "", { class: "wait" }), run = element("i", "", { style: `background:var(${scene.tone})` });
         Object.assign(wait.style, { left: left(stays.since[row]), width: width(stays.since[row], stays.start[row]) });
         Object.assign(run.style, { left: left(stays.start[row]), width: width(stays.start[row], stays.end[row]) });
         lane.append(wait, run);
@@ -410,6 +410,10 @@
       const mark = element("i", "", { class: "mark" });
       mark.style.left = left(now);
       lane.append(mark);
+      const axis = element("div", "", { class: "axis", "aria-hidden": true });
+      for (const [, at, text] of track.marks(box.clientWidth - 28)) axis.append(element("span", text, { style: `left:${at}px` }));
+      const keys = element("div", "", { class: "keys" });
+      keys.append(key("var(--wait)", "waiting"), key(`var(${scene.tone})`, "running"), key("var(--ink)", "the instant shown"));
       // Of very many stays those around now.
       const here = Math.max(0, own.findLastIndex((row) => stays.since[row] <= now)), from = Math.max(0, Math.min(here - STAYS / 2, own.length - STAYS));
       if (from > 0) list.append(element("li", `${many(from, "stay", "stays")} before`));
@@ -423,7 +427,7 @@
       const after = own.length - from - STAYS;
       if (after > 0) list.append(element("li", `${many(after, "stay", "stays")} after`));
       const lines = scene.jobs.service[job] ? [] : scene.told?.[0] === job ? scene.told[1] : (scene.told = [job, beginning(scene, job)])[1];
-      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), ...lines.map((line) => element("p", line)), lane, list];
+      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), ...lines.map((line) => element("p", line)), keys, lane, axis, list];
     }));
   };
 
