@@ -114,7 +114,7 @@
   };
 
   // State -----------------------------------------------------------------------------------------------------------
-  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "", differ = "";
+  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "", differ = "", reveal = null;
   const tone = (name) => getComputedStyle(root).getPropertyValue(name).trim() || "#888";
 
   class Side {
@@ -327,11 +327,11 @@
         row.append(element("th", name, { scope: "row" }));
         row.insertCell().textContent = scene.servers.gpus[server];
         if (scene.servers.gpu_type) row.insertCell().textContent = scene.servers.gpu_type[server];
-        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "nobody";
+        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "idle";
       });
       made.append(body);
       const more = scene.servers.index.length - TABLE;
-      return more > 0 ? [made, element("p", `${more.toLocaleString("en")} more servers: choose some by --servers`)] : [made];
+      return more > 0 ? [made, element("p", `… ${many(more, "more server", "more servers")}: choose some with --servers`)] : [made];
     }
   }
 
@@ -469,6 +469,8 @@
     for (const side of sides) side.list();
     story();
     if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
+    if (reveal && !reveal.hidden) reveal.scrollIntoView({ block: reveal.offsetHeight < innerHeight ? "nearest" : "start" });
+    reveal = null;
     if (!playing) at("said").textContent = `${missing}${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
   };
   const track = ringbcoTrack({ root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask: (soon) => ask(soon), move: (tick) => move(tick), keep: (from, to) => { now = Math.min(Math.max(now, from), to); }, sides: () => sides });
@@ -512,7 +514,7 @@
     at("colour").addEventListener("change", () => { mode = at("colour").value; legend(); ask(true); });
     at("layout").addEventListener("change", resize);
     at("find").addEventListener("change", () => start(at("find").value.trim() || null));
-    at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); ask(true); });
+    at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); reveal = table.hidden ? null : table; ask(true); });
     root.addEventListener("click", (event) => { const job = event.target.closest("[data-job]"); if (job) start(job.dataset.job); });
     root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track.draw(); start(follow); }));
     addEventListener("resize", resize);
