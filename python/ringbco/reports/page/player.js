@@ -357,6 +357,7 @@
   // Following a job -------------------------------------------------------------------------------------------------
   const start = (id) => {
     follow = id;
+    reveal = id === null ? null : at("story");
     for (const scene of scenes) { const job = id === null ? -1 : scene.ids.indexOf(id); scene.job = job < 0 ? null : job; }
     if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; missing = `no job ${id} is shown; `; } else missing = "";
     at("find").value = follow ?? "";
@@ -498,7 +499,9 @@
     f: () => { at("find").focus(); at("find").select(); }, t: () => at("as-table").click(),
   };
   const handle = () => {
-    root.addEventListener("keydown", (event) => {
+    // Where the page is the player its keys work wherever the focus is; in a report, once the player has it.
+    const alone = root.parentElement.tagName === "MAIN";
+    (alone ? document : root).addEventListener("keydown", (event) => {
       const kind = event.target.tagName, typing = kind === "SELECT" || (kind === "INPUT" && event.target.type !== "range");
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (typing && event.key !== "Escape") return;
