@@ -307,12 +307,13 @@
       const { scene } = this, rows = this.queue.map((row) => {
         const job = scene.stays.job[row], item = document.createElement("li");
         const button = element("button", scene.ids[job], { type: "button", "data-job": scene.ids[job] });
-        button.append(element("span", `${size(scene, job)}, ${duration(long(now - scene.stays.since[row]))}`));
+        button.append(element("span", size(scene, job)), element("span", duration(long(now - scene.stays.since[row]))));
         item.append(button);
         return item;
       });
       if (this.queued > rows.length) rows.push(element("li", `and ${(this.queued - rows.length).toLocaleString("en")} more`));
-      if (!rows.length) rows.push(element("li", "nobody waits"));
+      this.box.querySelector(".heads").hidden = !rows.length;
+      if (!rows.length) rows.push(element("li", "no jobs wait"));
       this.box.querySelector("ol").replaceChildren(...rows);
       this.box.querySelector(".state").textContent = this.state;
     }

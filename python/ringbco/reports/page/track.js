@@ -3,7 +3,7 @@
 const ringbcoTrack = (player) => {
   "use strict";
   const { root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask } = player;
-  const BINS = 600, LEAST = LAST / 1e6, TOP = 15, TALL = 32, AXIS = 18, DAY = 86400, FONT = "11px system-ui, sans-serif";
+  const BINS = 600, LEAST = LAST / 1e6, TOP = 15, TALL = 32, AXIS = 18, LINE = 6, DAY = 86400, FONT = "11px system-ui, sans-serif";
   const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 4, 7, 14, 28, 56, 91, 182, 364, 728, 3640, 36400, 364000].map((days) => days * DAY)];
   const canvas = at("track"), span = data.last - data.first, shown = { from: 0, to: LAST };
   const last = data.submitted === null ? LAST : Math.round(((data.submitted - data.first) / span) * LAST);
@@ -76,7 +76,7 @@ const ringbcoTrack = (player) => {
   const draw = () => {
     const sides = player.sides(), lanes = sides.length, scale = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
     const kinds = [...new Set(sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.ended[scene.stays.ended[row]])))];
-    const height = 100 + (kinds.length ? lanes * 12 + 4 : 0) + AXIS, pen = canvas.getContext("2d");
+    const each = kinds.length * LINE + 3, height = 100 + (kinds.length ? lanes * each + 4 : 0) + AXIS, pen = canvas.getContext("2d");
     canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = `${height}px`;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.font = FONT;
@@ -105,7 +105,7 @@ const ringbcoTrack = (player) => {
         if (x < 0 || x > width || seen.has(`${x} ${kind}`)) continue;
         seen.add(`${x} ${kind}`);
         pen.fillStyle = EVENTS[kind] || OTHER;
-        pen.fillRect(x, 102 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
+        pen.fillRect(x, 102 + n * each + kinds.indexOf(kind) * LINE, 1.5, LINE - 1);
       }
     });
     pen.fillStyle = tone("--soft");
