@@ -477,9 +477,10 @@
   };
   const track = ringbcoTrack({ root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask: (soon) => ask(soon), move: (tick) => move(tick), keep: (from, to) => { now = Math.min(Math.max(now, from), to); }, sides: () => sides });
   const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
-  const move = (tick) => { now = Math.max(0, Math.min(LAST, tick)); ask(true); };
+  const move = (tick) => { if (root.dataset.ready !== undefined) at("why").textContent = ""; now = Math.max(0, Math.min(LAST, tick)); ask(true); };
   const play = (on) => {
     playing = on;
+    at("why").textContent = "";
     if (on && now >= LAST) now = 0;
     drawn = performance.now();
     at("play").textContent = on ? "Pause" : "Play";
@@ -529,6 +530,7 @@
   // Where the page opens: in the middle of the longest queue or, where nobody waits, where most GPUs are busy.
   const busiest = () => {
     const { from, to } = track.shown, { queued, busy } = track.means(sides[0].scene, from, to), most = Math.max(...queued), values = most > 0 ? queued : busy;
+    at("why").textContent = `Opened ${most > 0 ? "at the longest queue" : "where most GPUs are busy"}${sides.length > 1 ? ` of ${sides[0].scene.label}` : ""}.`;
     return from + ((values.indexOf(Math.max(...values)) + 0.5) / values.length) * (to - from);
   };
   const begin = async () => {
