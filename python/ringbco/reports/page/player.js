@@ -143,18 +143,19 @@
       // A server's number stands left of its row or, in the grid, above its block; left of the first where that is too small.
       const rows = at("layout").value === "rows", digits = 7 * String(servers.index[count - 1]).length;
       const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
-      let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0;
+      let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0, cell = size;
       for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
         const gap = size > 3 ? (rows ? 2 : 4) : 1;
         above = !rows && size >= 8 && wide * size >= digits ? 13 : 0;
         label = above ? 0 : digits + 8;
-        this.step = [(rows ? label : 0) + wide * size + (rows ? 10 : gap), above + high * size + gap];
-        across = Math.max(1, Math.floor((width - (rows ? 0 : label)) / this.step[0]));
+        cell = rows ? Math.max(Math.min(Math.floor((width - label) / wide), 56), 0.5) : size;
+        this.step = [wide * cell + gap, above + high * size + gap];
+        across = rows ? 1 : Math.max(1, Math.floor((width - label) / this.step[0]));
         tall = Math.ceil(count / across) * this.step[1];
-        if (tall <= height && label + this.step[0] <= width) break;
+        if (tall <= (rows ? Math.max(height, Math.min(count * 10, 3000)) : height) && label + this.step[0] <= width + (rows ? gap : 0)) break;
       }
       const scale = devicePixelRatio || 1;
-      Object.assign(this, { size: Math.max(size, 0.5), across, wide, label, above, rows, tall });
+      Object.assign(this, { size: Math.max(size, 0.5), cell: Math.max(cell, 0.5), across, wide, label, above, rows, tall });
       this.canvas.style.height = `${Math.ceil(tall)}px`;
       this.canvas.width = Math.round(width * scale);
       this.canvas.height = Math.ceil(tall * scale);
@@ -205,14 +206,14 @@
     draw() {
       this.look();
       const { pen, size, scene } = this, { stays, held, servers, gone, jobs, base } = scene;
-      const inner = size > 3 ? size - 1 : size, own = follow && scene.job;
+      const inner = size > 3 ? size - 1 : size, cell = this.cell, room = cell > 3 ? cell - 1 : cell, own = follow && scene.job;
       pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
       this.owner.fill(-1);
       pen.fillStyle = tone("--idle");
       for (let server = 0; server < servers.gpus.length; server++) {
         const [left, top] = this.corner(server);
         for (let gpu = 0; gpu < servers.gpus[server]; gpu++) {
-          pen.fillRect(left + (gpu % this.wide) * size, top + Math.floor(gpu / this.wide) * size, inner, inner);
+          pen.fillRect(left + (gpu % this.wide) * cell, top + Math.floor(gpu / this.wide) * size, room, inner);
         }
       }
       this.numbers();
@@ -224,9 +225,9 @@
         pen.globalAlpha = own !== null && own !== undefined && job !== own ? 0.28 : 1;
         const share = jobs.share[job] / 1000;
         for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
-          const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * size, y = top + Math.floor(gpu / this.wide) * size;
+          const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * cell, y = top + Math.floor(gpu / this.wide) * size;
           const before = share ? full.get(scene.cells[i]) || 0 : 0;
-          pen.fillRect(x + before * inner, y, (share || 1) * inner, inner);
+          pen.fillRect(x + before * room, y, (share || 1) * room, inner);
           if (share) full.set(scene.cells[i], before + share);
           this.owner[scene.cells[i]] = row;
           busy += share || 1;
@@ -244,8 +245,8 @@
       this.state = `${busy.toLocaleString("en", { maximumFractionDigits: 1 })} of ${gpus(total)} busy${absent ? `, ${absent} down or asleep` : ""}; ${many(this.queued, "job waits", "jobs wait")}${this.queued ? ` for ${gpus(Math.round(this.asked * 10) / 10)}` : ""}`;
     }
     cross(server, asleep) {
-      const { pen, size } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
-      const width = Math.min(count, this.wide) * size - 1, height = Math.ceil(count / this.wide) * size - 1;
+      const { pen, size, cell } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
+      const width = Math.min(count, this.wide) * cell - 1, height = Math.ceil(count / this.wide) * size - 1;
       pen.strokeStyle = asleep ? tone("--soft") : EVENTS.failed;
       pen.lineWidth = size > 5 ? 1.5 : 1;
       pen.strokeRect(left + 0.5, top + 0.5, width, height);
@@ -253,7 +254,7 @@
     }
     // The followed job's GPUs in a frame and, while it spans, its ring through its servers.
     ring(job) {
-      const { pen, size, scene } = this, centres = [];
+      const { pen, size, cell, scene } = this, centres = [];
       pen.strokeStyle = tone("--ink");
       pen.lineWidth = 2;
       for (const row of this.active) {
@@ -261,9 +262,9 @@
         const server = scene.held.server[row], [left, top] = this.corner(server);
         let x = 0, y = 0;
         for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
-          const gpu = scene.cells[i] - scene.base[server], cx = left + (gpu % this.wide) * size, cy = top + Math.floor(gpu / this.wide) * size;
-          pen.strokeRect(cx, cy, Math.max(size - 1, 1), Math.max(size - 1, 1));
-          x += cx + size / 2; y += cy + size / 2;
+          const gpu = scene.cells[i] - scene.base[server], cx = left + (gpu % this.wide) * cell, cy = top + Math.floor(gpu / this.wide) * size;
+          pen.strokeRect(cx, cy, Math.max(cell - 1, 1), Math.max(size - 1, 1));
+          x += cx + cell / 2; y += cy + size / 2;
         }
         const count = scene.from[row + 1] - scene.from[row];
         centres.push([x / count, y / count]);
@@ -276,10 +277,10 @@
     }
     // The server and the GPU that are pointed at, and the stay that holds it; null beside the blocks.
     under(event) {
-      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left - (this.rows ? 0 : this.label), y = event.clientY - box.top;
+      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left - this.label, y = event.clientY - box.top;
       const column = Math.floor(x / this.step[0]), server = Math.floor(y / this.step[1]) * this.across + column, { servers, base, held } = this.scene;
       if (column < 0 || column >= this.across || server >= servers.gpus.length) return null;
-      const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.size);
+      const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.cell);
       const gpu = Math.floor((y - top) / this.size) * this.wide + across;
       if (across < 0 || across >= this.wide || gpu < 0 || gpu >= servers.gpus[server]) return null;
       const row = this.owner[base[server] + gpu];
@@ -415,7 +416,7 @@
       const axis = element("div", "", { class: "axis", "aria-hidden": true });
       for (const [, at, text] of track.marks(box.clientWidth - 28)) axis.append(element("span", text, { style: `left:${at}px` }));
       const keys = element("div", "", { class: "keys" });
-      keys.append(key("var(--wait)", "waiting"), key(`var(${scene.tone})`, "running"), key("var(--ink)", "the instant shown"));
+      keys.append(key("var(--wait)", "waiting"), key(`var(${scene.tone})`, "running"), key("var(--ink)", "the instant shown", "line"));
       // Of very many stays those around now.
       const here = Math.max(0, own.findLastIndex((row) => stays.since[row] <= now)), from = Math.max(0, Math.min(here - STAYS / 2, own.length - STAYS));
       if (from > 0) list.append(element("li", `${many(from, "stay", "stays")} before`));
@@ -434,8 +435,8 @@
   };
 
   // Keys of colours --------------------------------------------------------------------------------------------------
-  const key = (colour, text) => {
-    const made = element("span", text), swatch = element("i", "");
+  const key = (colour, text, kind = "") => {
+    const made = element("span", text), swatch = element("i", "", { class: kind });
     swatch.style.background = colour;
     made.prepend(swatch);
     return made;
