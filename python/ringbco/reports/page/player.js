@@ -133,7 +133,7 @@
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
       this.box.querySelector(".label").replaceChildren(swatch(scene), scene.label);
-      this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
+      this.box.querySelector(".order").textContent = `Waiting jobs, ${scene.order}`;
       this.fit();
     }
     // The largest cells with which all servers fit; the canvas grows where not even the smallest do.
@@ -349,8 +349,8 @@
     const waited = long(scene.waited[stay]), reasons = why(scene, stay), held = stays.gpus[stay];
     return [
       scene.ids[job],
-      `${user ? `user ${user}, ` : ""}asks ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
-      `submitted ${clock(jobs.submit[job])}; here since ${clock(stays.start[stay])}`,
+      `${user ? `user ${user}, ` : ""}requests ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
+      `submitted ${clock(jobs.submit[job])}; running since ${clock(stays.start[stay])}`,
       waited < 1 ? "did not wait" : `waited ${duration(waited)}${reasons ? `: ${reasons}${stay === scene.own[scene.first[job]] ? "" : ", before this stay"}` : ""}`,
       ...(stays.servers[stay] > 1 ? [`contention now: ${scene.p[stay]}`] : []),
     ];
@@ -365,7 +365,7 @@
     at("find").value = follow ?? "";
     ask(true);
   };
-  // Who held most GPU time between a job's submission and its first start, as `ringbco why` tells it.
+  // The jobs that held most GPU time between a job's submission and its first start, as in `ringbco why`.
   const holders = (scene, job) => {
     const { stays, jobs } = scene, first = scene.own[scene.first[job]], from = jobs.submit[job], to = stays.start[first], sums = new Map();
     if (to <= from) return [];
@@ -378,7 +378,7 @@
     const all = [...sums].sort((a, b) => b[1] - a[1] || (scene.ids[a[0]] < scene.ids[b[0]] ? -1 : 1));
     return all.slice(0, 5).map(([other, time]) => [other, time / (to - from)]);
   };
-  // How many waited when a job came, and how many of them before it in the queue's order.
+  // How many jobs were queued when a job was submitted, and how many of them ahead of it.
   const ahead = (scene, job) => {
     const { stays } = scene, first = scene.own[scene.first[job]], at = stays.since[first];
     let before = 0, all = 0;
@@ -391,8 +391,8 @@
   };
   const beginning = (scene, job) => {
     const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
-    if (all) lines.push(`When it came ${many(all, "other job", "other jobs")} waited, ${before} of them before it, ${scene.order}.`);
-    if (held.length) lines.push(`Until it started most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: means over that time.`);
+    if (all) lines.push(`${many(all, "job was", "jobs were")} already queued, ${before === all ? "all" : before || "none"} ahead of it (${scene.order}).`);
+    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: mean GPUs over that time.`);
     return lines;
   };
   const story = () => {
@@ -401,8 +401,8 @@
     if (follow === null) return;
     box.replaceChildren(element(`h${root.dataset.level}`, `Following ${follow}`, { class: "label" }), ...sides.flatMap(({ scene }) => {
       const { job, stays } = scene;
-      if (job === null) return [element("p", `${scene.label}: not there`)];
-      const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
+      if (job === null) return [element("p", `${scene.label}: no such job in this part`)];
+      const lane = element("div", "", { class: "lane", role: "img", "aria-label": "when it waits and runs" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
       const width = (from, to) => `${(track.share(to) - track.share(from)) * 100}%`, left = (at) => `${track.share(at) * 100}%`;
       for (const row of own) {
         const wait = element("i", "", { class: "wait" }), run = element("i", "", { style: `background:var(${scene.tone})` });
