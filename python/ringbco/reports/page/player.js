@@ -339,9 +339,8 @@
 
   const size = (scene, job) => (scene.jobs.share[job] ? `${scene.jobs.share[job] / 1000} of a GPU` : gpus(scene.jobs.gpus[job]));
   const why = (scene, stay) => {
-    const { stays } = scene, parts = [["wait_gpus", "for free GPUs"], ["wait_fragmented", "for GPUs lying together"], ["wait_behind", "behind others"]];
-    const there = parts.filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
-    return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join(", ");
+    const { stays } = scene, there = Object.entries(scene.waits).filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
+    return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join("; ");
   };
   const facts = (scene, stay) => {
     const { stays, jobs } = scene, job = stays.job[stay], user = scene.users[jobs.user[job] - 1];
