@@ -23,7 +23,7 @@ from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.templates import render
 from ringbco.reports.tones import COLOURS, DASHES, TONES, looks, ranked, tone_name
-from ringbco.reports.viewport import Viewport, parse_servers, viewport
+from ringbco.reports.viewport import Time, Viewport, parse_servers, viewport
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
@@ -54,8 +54,8 @@ def play(
     results: Outcome | Mapping[str, Outcome] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
-    start: float | None = None,
-    end: float | None = None,
+    start: Time = None,
+    end: Time = None,
     servers: str | None = None,
     title: str | None = None,
     force: bool = False,
@@ -64,7 +64,8 @@ def play(
 
     results: one or two outcomes (by label where there are two), or the paths of their folders. Two stand
         beside each other on one clock. out: the page, a name that ends in .html.
-    start, end: the seconds to show, on the job table's clock; None for the whole run or, where that is more
+    start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where the
+        table has an epoch; None for the whole run or, where that is more
         than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7"; None
         for all. title: None for the trace and the cluster. force: whether an earlier page is replaced.
 
@@ -94,8 +95,8 @@ def play(
 
 def player(
     results: Comparison | Mapping[str, Outcome],
-    start: float | None = None,
-    end: float | None = None,
+    start: Time = None,
+    end: Time = None,
     servers: str | None = None,
 ) -> tuple[dict[str, Any], str]:
     """What player.html.jinja needs of these results, and a sentence where a window had to be chosen, else "".
@@ -163,7 +164,7 @@ def embedded(results: Comparison | Mapping[str, Outcome]) -> dict[str, Any] | No
     return player(results)[0] if 0 < rows <= _MOST_EMBEDDED else None
 
 
-def _window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
+def _window(outcome: Outcome, start: Time, end: Time, servers: str | None) -> Viewport:
     """As `window` gives it, with all servers that are chosen: an idle one is part of the picture."""
     shown = viewport(outcome, start, end, servers)
     return Viewport(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))
