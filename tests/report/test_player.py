@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +24,7 @@ from ringbco.reports import player as module
 from ringbco.reports.cells import named
 from ringbco.reports.player import play, player
 from ringbco.reports.tones import COLOURS, looks, ranked, tone_name
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import from_frame
@@ -290,3 +292,21 @@ def test_a_result_has_the_colour_of_its_report() -> None:
         (one,) = (one for one in told["results"] if one["label"] == label)
         assert cell.swatch is not None
         assert (cell.swatch.tone, cell.swatch.dashes) == (one["tone"], " ".join(map(str, one["dashes"])))
+
+
+@pytest.mark.parametrize(("begin", "until"), [("2026-03-02T08:02", "2026-03-02T08:08:00"), ("120", "8min")])
+def test_a_part_is_named_by_dates_or_times(tmp_path: Path, begin: str, until: str) -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (60.0, 2, 600.0)])
+    table = from_frame(jobs, metadata={"ringbco.epoch": "2026-03-02T08:00:00"})
+    outcome = ringbco.replay(table, "1x2", policy="fifo", model="fixed")
+    written = play(outcome, tmp_path / "play.html", start=begin, end=until)
+    assert (written.start, written.end) == (120.0, 480.0)
+    assert viewport(outcome, datetime(2026, 3, 2, 8, 2), until, None).start == 120.0
+    undated = ringbco.replay(from_frame(jobs), "1x2", policy="fifo", model="fixed")
+    if "-" in begin:
+        for own, said in (
+            (undated, "the job table does not say on which date"),
+            (outcome, "without an offset"),
+        ):
+            with pytest.raises(UsageError, match=f"option from: .*expected.*{said}"):
+                viewport(own, "2026-03-02T08:02+01:00", None, None)

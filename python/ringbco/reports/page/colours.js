@@ -1,6 +1,6 @@
 // The colours of the player. A job has one colour in all results, and jobs that run at the same time differ as far as
 // the colours go: gangs choose before jobs of one GPU, and longer ones before shorter ones. A job for which no colour
-// is left takes one that no job has beside it: on the same server, or on one next to it.
+// is left takes one that no job beside it has: on the same server, or on an adjacent one.
 const ringbcoColours = (long, sorted) => {
   "use strict";
   // From a sample of sRGB, each the farthest in OKLab from those before it, and from paper, idle GPUs and greys.
@@ -92,7 +92,7 @@ const ringbcoColours = (long, sorted) => {
   const told = (shared, gangs, clashes) => {
     if (!shared) return "one per job; jobs that run at the same time differ";
     const who = gangs ? "" : "jobs of 2+ GPUs that run at the same time differ, and ";
-    return `one per job, from ${JOBS.length}: ${who}jobs on one server or on servers side by side ${clashes ? "nearly always " : ""}differ; others may share one`;
+    return `one per job, from ${JOBS.length}: ${who}jobs on the same server or on adjacent servers ${clashes ? "nearly always " : ""}differ; others may share one`;
   };
 
   // What a colour may mean --------------------------------------------------------------------------------------------

@@ -23,19 +23,17 @@
   };
   const many = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
   const gpus = (count) => many(count, "GPU", "GPUs");
-  // The line with which the track, and a report's charts, draw a result.
-  const swatch = ({ tone, dashes }) => {
-    const [made, line] = ["svg", "line"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
-    for (const [name, value] of Object.entries({ class: "swatch", viewBox: "0 0 30 4", width: 30, height: 4, "aria-hidden": true })) made.setAttribute(name, value);
-    for (const [name, value] of Object.entries({ x1: 0, y1: 2, x2: 30, y2: 2, style: `stroke:var(${tone})`, "stroke-width": 4, "stroke-dasharray": dashes.join(" ") })) line.setAttribute(name, value);
-    made.append(line);
-    return made;
-  };
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
     made.textContent = text;
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     return made;
+  };
+  // The line with which the track, and a report's charts, draw a result.
+  const swatch = ({ tone, dashes }) => {
+    let at = 0;
+    const stops = (dashes.length ? dashes : [1, 0]).map((long, n) => `${n % 2 ? "transparent" : `var(${tone})`} ${at}px ${(at += long)}px`);
+    return element("span", "", { class: "swatch", style: `background:repeating-linear-gradient(90deg, ${stops.join(", ")})` });
   };
 
   const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
@@ -148,7 +146,7 @@
         const gap = size > 3 ? (rows ? 2 : 4) : 1;
         above = !rows && size >= 8 && wide * size >= digits ? 13 : 0;
         label = above ? 0 : digits + 8;
-        cell = rows ? Math.max(Math.min(Math.floor((width - label) / wide), 56), 0.5) : size;
+        cell = rows ? Math.max(Math.min(Math.floor((width - label) / wide), 110), 0.5) : size;
         this.step = [wide * cell + gap, above + high * size + gap];
         across = rows ? 1 : Math.max(1, Math.floor((width - label) / this.step[0]));
         tall = Math.ceil(count / across) * this.step[1];
@@ -550,7 +548,7 @@
     track.handle();
     track.open();
     move(busiest());
-    window.ringbcoPlayer = { move, play, last: LAST, track, series: (side, from = 0, to = LAST) => track.means(sides[side].scene, from, to), frame: () => sides.forEach((side) => side.draw()) };
+    window.ringbcoPlayer = { scenes: () => scenes, move, play, last: LAST, track, series: (side, from = 0, to = LAST) => track.means(sides[side].scene, from, to), frame: () => sides.forEach((side) => side.draw()) };
     root.dataset.ready = "";
   };
   requestAnimationFrame(() => setTimeout(begin));

@@ -114,7 +114,7 @@ const ringbcoTrack = (player) => {
     at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
     const whole = shown.from <= 0 && shown.to >= LAST, place = at("place");
     at("all").disabled = whole;
-    at("part").textContent = whole ? "The whole run." : shown.from <= 0 && shown.to === last ? `Up to the last submission, ${clock(last)}.` : `${clock(shown.from)} to ${clock(shown.to)}.`;
+    at("part").textContent = whole ? "" : shown.from <= 0 && shown.to === last ? `Up to the last submission, ${clock(last)}.` : `${clock(shown.from)} to ${clock(shown.to)}.`;
     place.min = (shown.from / LAST) * 1e6;
     place.max = (shown.to / LAST) * 1e6;
   };
