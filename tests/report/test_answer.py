@@ -131,15 +131,15 @@ def waited(behind: float, gpus: float, apart: float, **more: Any) -> list[str]:
 
 def test_one_result_says_what_waiting_was_for_and_what_to_try() -> None:
     assert waited(0.0, 95.0, 5.0) == [
-        "p90 wait 0 s, p99 4.20 h; nearly all waiting was for free GPUs.",
+        "p90 wait 0 s, p99 4.20 h; nearly all of it waiting for GPUs.",
         "Try --policy sjf, or tiresias where run times are not known: short jobs then go first.",
     ]
     assert waited(0.0, 95.0, 5.0, policy="sjf")[1].startswith("More GPUs would help")
     first, second = waited(70.0, 30.0, 0.0)
-    assert "most waiting (70 %) was behind others, though the job would have fitted" in first
+    assert "most of it (70 %) waiting its turn" in first
     assert second.startswith("Try --queue easy")
     first, second = waited(0.0, 45.0, 55.0)
-    assert "enough were idle, but apart (55 %) and for free GPUs (45 %)" in first
+    assert "55 % of it waiting, fragmented, 45 % waiting for GPUs" in first
     assert second.startswith("Try --placement best-fit")
     assert waited(0.0, 0.0, 0.0) == ["Nobody waited."]
 

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,10 @@ from core_run import CASES
 from frames import busy_jobs, rows_table
 from ringbco.errors import InputError, UsageError
 from ringbco.reports import player as module
+from ringbco.reports.cells import named
 from ringbco.reports.player import play, player
+from ringbco.reports.tones import COLOURS, looks, ranked, tone_name
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import from_frame
@@ -150,7 +154,7 @@ def test_what_is_told_of_a_stay() -> None:
         ({"policy": "fifo"}, "in the order of fifo"),
         ({"policy": "sjf"}, "in the order of sjf"),
         ({"policy": "srtf"}, "in the ranking by least remaining run time"),
-        ({"policy": "gittins"}, "those first that have waited longest"),
+        ({"policy": "gittins"}, "longest wait first"),
     ],
 )
 def test_the_queue_is_in_the_order_of_the_policy(given: dict[str, Any], told: str) -> None:
@@ -275,3 +279,34 @@ def test_what_is_refused(
     with pytest.raises((InputError, UsageError), match=re.escape(said)):
         play([tmp_path / label for label in results], tmp_path / name, **given)
     assert not (tmp_path / name).exists()
+
+
+def test_a_result_has_the_colour_of_its_report() -> None:
+    outcomes = {policy: ringbco.replay(busy_jobs(), "4x4", policy=policy) for policy in ("fifo", "srtf")}
+    told, _ = player(outcomes)
+    places = looks(ranked(outcomes))
+    assert {one["label"]: one["tone"] for one in told["results"]} == {
+        label: tone_name(COLOURS[place]) for label, place in places.items()
+    }
+    for label, cell in named(ranked(outcomes)).items():
+        (one,) = (one for one in told["results"] if one["label"] == label)
+        assert cell.swatch is not None
+        assert (cell.swatch.tone, cell.swatch.dashes) == (one["tone"], " ".join(map(str, one["dashes"])))
+
+
+@pytest.mark.parametrize(("begin", "until"), [("2026-03-02T08:02", "2026-03-02T08:08:00"), ("120", "8min")])
+def test_a_part_is_named_by_dates_or_times(tmp_path: Path, begin: str, until: str) -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (60.0, 2, 600.0)])
+    table = from_frame(jobs, metadata={"ringbco.epoch": "2026-03-02T08:00:00"})
+    outcome = ringbco.replay(table, "1x2", policy="fifo", model="fixed")
+    written = play(outcome, tmp_path / "play.html", start=begin, end=until)
+    assert (written.start, written.end) == (120.0, 480.0)
+    assert viewport(outcome, datetime(2026, 3, 2, 8, 2), until, None).start == 120.0
+    undated = ringbco.replay(from_frame(jobs), "1x2", policy="fifo", model="fixed")
+    if "-" in begin:
+        for own, said in (
+            (undated, "the job table does not say on which date"),
+            (outcome, "without an offset"),
+        ):
+            with pytest.raises(UsageError, match=f"option from: .*expected.*{said}"):
+                viewport(own, "2026-03-02T08:02+01:00", None, None)

@@ -87,8 +87,13 @@ def test_the_page_is_sound(browser: Browser, page: Path, width: int, dark: bool)
 
 
 def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
-    tab.evaluate(f"{AT.format('place')}.focus()")
-    assert place(tab) > 0  # where the queue is longest
+    assert place(tab) > 0
+    assert text(tab, "why") == "Opened at the longest queue of fifo."
+    press(tab, "t", "t")  # without a click or a tab before
+    assert tab.evaluate(f"{AT.format('table')}.hidden")
+    press(tab, "t")
+    assert tab.evaluate(f"{AT.format('table')}.scrollHeight <= {AT.format('table')}.clientHeight")  # uncut
+    press(tab, "t")
     shown = view(tab)[1]  # up to the last submission
     assert 0.2e6 < shown < 0.9e6
     press(tab, "Home", "ArrowRight")
@@ -117,6 +122,11 @@ def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
     tab.do(lambda page: page.keyboard.type(job))
     press(tab, "Enter")
     assert f"Following {job}" in text(tab, "story")
+    assert text(tab, "why") == ""
+    box = f"{AT.format('story')}.getBoundingClientRect()"
+    assert tab.evaluate(f"{box}.top < innerHeight && {box}.bottom > 0")  # in view
+    assert "waiting" in tab.evaluate(f"{AT.format('story')}.querySelector('.keys').textContent")
+    assert tab.evaluate(f"{AT.format('story')}.querySelector('.axis').textContent").startswith("day 0")
     press(tab, "Escape")
     assert tab.evaluate(f"{AT.format('story')}.hidden")
     tab.evaluate(f"{AT.format('place')}.focus()")
@@ -195,7 +205,7 @@ def test_a_drag_over_the_track_zooms_and_a_double_click_shows_all(tab: Tab) -> N
     tab.evaluate(f"{AT.format('track')}.dispatchEvent(new MouseEvent('dblclick'))")
     settle(tab)
     assert view(tab) == (0, 1e6)
-    assert tab.evaluate(f"{AT.format('all')}.hidden")
+    assert tab.evaluate(f"{AT.format('all')}.disabled")
     assert text(tab, "part") == ""
 
 
@@ -303,13 +313,14 @@ def test_a_followed_job_has_the_holders_and_the_place_of_why(
         settle(tab)
         told = text(tab, "story").split("fifo: ")[1].split("srtf: ")[side]
         names = [held["job"] for held in facts["most held"]["holders"]]
-        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": means")[0].split(", ")]
+        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": mean")[0].split(", ")]
         assert said == names, job
         queue = facts["queue"]
-        assert f"{queue['others']} other job" in told, job
+        assert re.search(rf"{queue['others']} jobs? (was|were) already queued", told), job
         # A page of a table that was made in memory knows no run times, by which srtf goes.
         if policy == "fifo":
-            assert f"{queue['place'] - 1} of them before it" in told, job
+            before = queue["place"] - 1
+            assert f"{'all' if before == queue['others'] else before or 'none'} ahead of it" in told, job
         compared += 1
     assert compared >= 5
 
@@ -324,3 +335,52 @@ def test_the_page_of_a_report_has_the_player(
             opened.evaluate(READY)
             assert opened.faults() == []
             assert opened.evaluate("document.querySelector('#player').getBoundingClientRect().top") > 300
+
+
+PAINTED = """(() => {
+    const shared = [], scenes = ringbcoPlayer.scenes();
+    scenes.forEach(({ stays, held, hue }) => {
+        for (let a = 0; a < held.rows; a++) for (let b = 0; b < a; b++) {
+            const [one, other] = [held.stay[a], held.stay[b]];
+            const [job, beside] = [stays.job[one], stays.job[other]];
+            const together = stays.start[one] < stays.end[other] && stays.start[other] < stays.end[one];
+            if (job !== beside && together && hue[job] === hue[beside])
+                shared.push(Math.abs(held.server[a] - held.server[b]));
+        }
+    });
+    return [shared, scenes.map(({ ids, hue }) => Object.fromEntries(ids.map((id, job) => [id, hue[job]])))];
+})()"""
+
+
+def test_jobs_at_the_same_time_differ_in_colour(tab: Tab) -> None:
+    shared, hues = tab.evaluate(PAINTED)
+    assert shared == []
+    assert hues[0] == hues[1]
+    assert text(tab, "key").startswith("Colour: one per job; jobs that run at the same time differ.")
+
+
+def test_more_jobs_than_colours_differ_beside_each_other(browser: Browser, tmp_path: Path) -> None:
+    jobs = rows_table(
+        "submit_time num_gpus duration", [(float(n % 7), 1 + n % 2, 50.0 + n) for n in range(160)]
+    )
+    outcome = ringbco.replay(jobs, "16x8", policy="fifo", model="fixed")
+    with browser.tab() as opened:
+        opened.open(play({"fifo": outcome}, tmp_path / "play.html").path)
+        opened.evaluate(READY)
+        shared, _ = opened.evaluate(PAINTED)
+        assert shared
+        assert min(shared) > 1
+        assert "adjacent servers differ" in text(opened, "key")
+
+
+def test_servers_as_rows_are_below_each_other(tab: Tab) -> None:
+    layout = AT.format("layout")
+    tab.evaluate(f"{layout}.value = 'rows'; {layout}.dispatchEvent(new Event('change'))")
+    settle(tab)
+    box = tab.evaluate(
+        "(box => ({x: box.x, y: box.y, high: box.height}))"
+        "(document.querySelector('.side canvas').getBoundingClientRect())"
+    )
+    for server in range(4):
+        tab.do(lambda page, y=box["y"] + (server + 0.4) * box["high"] / 4: page.mouse.move(box["x"] + 40, y))
+        assert f"server {server}" in text(tab, "tip")

@@ -29,11 +29,7 @@ PARTS = {
     "spread": "run_spread",
     "contention": "run_contention",
 }
-CAUSES = {
-    "behind the head of the queue": "wait_behind",
-    "not enough idle GPUs": "wait_gpus",
-    "enough idle, but not where it must be": "wait_fragmented",
-}
+CAUSES = {text: column for text, column in PARTS.items() if column.startswith("wait_")}
 SIZES = {"1 GPU": (1, 1), f"2{DASH}4 GPUs": (2, 4), f"5{DASH}8 GPUs": (5, 8)}
 DRAWN = {
     # figure: fields along the axes

@@ -23,8 +23,9 @@ from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.plots import Plots
 from ringbco.reports.reading import read_results
-from ringbco.reports.series import COLOURS, FIRST, GREY, Figure, tone_name
+from ringbco.reports.series import Figure
 from ringbco.reports.style import on_white
+from ringbco.reports.tones import COLOURS, FIRST, GREY, tone_name
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import resolve_policy

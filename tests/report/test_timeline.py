@@ -328,7 +328,7 @@ def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
         (
             ["r", "-o", "t.json", "--png", "a b.png", "--from", "12d", "--to", "1e6", "--servers", "0,2-3"],
             2,
-            "ringbco play r --from 1036800 --to 1000000 --servers 0,2-3 -o 'a b.html'\n",
+            "ringbco play r --from 12d --to 1e6 --servers 0,2-3 -o 'a b.html'\n",
         ),
         (["r", "-o", "there.json"], 1, "already exists"),
         (["r", "-o", "t.json", "--servers", "0-9"], 2, "the cluster's servers are 0 to 3"),

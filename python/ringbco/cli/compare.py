@@ -297,7 +297,7 @@ def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
 
     drawn = drawable(comparison)
     made = chapters(drawn)
-    told = embedded(drawn.best_first.outcomes)
+    told = embedded(drawn.best_first)
     text = page(drawn, made, title=default_title(drawn.outcomes), told=told)
     return text, charts_of(made)
 

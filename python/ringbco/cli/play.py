@@ -11,8 +11,9 @@ from ringbco.io.terminal import say, say_json
 _ROWS: Final = """
 folders DIR [DIR2]: One or two result folders of `ringbco replay`.
 out --out -o PAGE.html: The page to write.
-start --from TIME: From this time on, on the job table's clock: seconds or a text such as 12d. Default: the
-  run's first instant or, of a run larger than a page holds, before its longest queue.
+start --from TIME: From this time on, on the job table's clock: seconds, a text such as 12d, or a date such as
+  2024-05-01T06:30 where the table has an epoch. Default: the run's first instant or, of a run larger than a
+  page holds, before its longest queue.
 end
 servers
 title
@@ -43,11 +44,9 @@ def play(
     Example: ringbco play fifo sjf-bco -o play.html
     """
     from ringbco.reports.player import play as write
-    from ringbco.units import duration, seconds_of
+    from ringbco.units import duration
 
-    begin = None if start is None else seconds_of("from", start)
-    until = None if end is None else seconds_of("to", end)
-    written = write(folders, out, start=begin, end=until, servers=servers, title=title, force=force)
+    written = write(folders, out, start=start, end=end, servers=servers, title=title, force=force)
     if as_json:
         told = {"page": str(out), "bytes": written.bytes, "results": list(written.results)}
         say_json(told | {"from": written.start, "to": written.end, "servers": written.servers})

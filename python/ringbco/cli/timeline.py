@@ -29,8 +29,8 @@ def timeline(
         typer.Option(
             "--from",
             metavar="TIME",
-            help="From this time on, on the job table's clock: seconds or a text such as 12d. Default: the"
-            " run's first instant.",
+            help="From this time on, on the job table's clock: seconds, a text such as 12d, or a date such"
+            " as 2024-05-01T06:30 where the table has an epoch. Default: the run's first instant.",
         ),
     ] = None,
     end: Until = None,
@@ -53,11 +53,8 @@ def timeline(
     Example: ringbco timeline results --from 0 --to 1d --servers 0-3 -o trace.json.gz
     """
     from ringbco.reports.timeline import timeline as write
-    from ringbco.units import seconds_of
 
-    begin = None if start is None else seconds_of("from", start)
-    until = None if end is None else seconds_of("to", end)
-    written = write(folder, out, start=begin, end=until, servers=servers, png=png, force=force)
+    written = write(folder, out, start=start, end=end, servers=servers, png=png, force=force)
     events, shown = written.events, written.window
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}

@@ -114,7 +114,7 @@ def _written(results: object, title: str | None) -> _Made:
         return _Made(text, list(figures), (f"a sweep of {runs.frame.height:,} runs",), sweep_sheet(runs))
     comparison = _comparison(results)
     made = chapters(comparison)
-    told = embedded(comparison.best_first.outcomes)
+    told = embedded(comparison.best_first)
     text = page(comparison, made, title=title or default_title(comparison.outcomes), told=told)
     return _Made(text, charts_of(made), tuple(comparison.outcomes), sheet_of(comparison))
 

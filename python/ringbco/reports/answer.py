@@ -9,6 +9,7 @@ import polars as pl
 
 from ringbco.reports.data_jobs import beyond
 from ringbco.reports.series import gpus_of_class, size_class
+from ringbco.result.causes import WAITS
 from ringbco.result.comparison import Comparison
 from ringbco.result.figures import OVER_BOUND
 from ringbco.result.outcome import Outcome
@@ -21,12 +22,6 @@ _NEARLY_ALL: Final = 0.9
 _MOST: Final = 0.6
 _MORE: Final = 1.05
 _NOTICED: Final = 60.0  # s; by so much, and the factor above, a size class must be worse off to be named
-_WAITS: Final = {
-    # column: for what jobs waited
-    "wait_gpus": "for free GPUs",
-    "wait_behind": "behind others, though the job would have fitted",
-    "wait_fragmented": "for GPUs that lie together: enough were idle, but apart",
-}
 _MOST_NAMED: Final = 4
 
 
@@ -132,7 +127,7 @@ def _of_one(comparison: Comparison) -> list[str]:
         lines = ["Nobody waited."]
     else:
         text = f"p90 wait {_with_range(comparison, label, 'p90_wait')}"
-        waits = _sums(outcome, *_WAITS)
+        waits = _sums(outcome, *WAITS)
         of = f"; {_of_what(waits)}" if sum(waits.values()) > 0 else ""
         lines = [f"{text}, p99 {_with_range(comparison, label, 'p99_wait')}{of}."]
     if sum(slowed.values()) > sum(waited.values()):
@@ -155,18 +150,15 @@ def _of_what(waits: Mapping[str, float]) -> str:
     first, second, *_ = sorted(waits, key=lambda name: -waits[name]) + [""]
     share = waits[first] / whole
     if share >= _NEARLY_ALL:
-        return f"nearly all waiting was {_WAITS[first]}"
+        return f"nearly all of it {WAITS[first]}"
     if share >= _MOST or not second:
-        return f"most waiting ({_percent(share)} %) was {_WAITS[first]}"
-    return (
-        f"waiting was {_WAITS[first]} ({_percent(share)} %) and {_WAITS[second]}"
-        f" ({_percent(waits[second] / whole)} %)"
-    )
+        return f"most of it ({_percent(share)} %) {WAITS[first]}"
+    return f"{_percent(share)} % of it {WAITS[first]}, {_percent(waits[second] / whole)} % {WAITS[second]}"
 
 
 def _to_try(outcome: Outcome) -> list[str]:
     """What may wait less, by what most waiting was for."""
-    waits = _sums(outcome, *_WAITS)
+    waits = _sums(outcome, *WAITS)
     if sum(waits.values()) <= 0:
         return []
     options: Mapping[str, Any] = outcome.run.get("options", {})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from ringbco.reports.names import shortened
-from ringbco.reports.series import COLOURS, DASHES, looks, tone_name
+from ringbco.reports.tones import COLOURS, DASHES, looks, tone_name
 
 _NAME: Final = 150
 """The room for a result's name in a table, pixels."""

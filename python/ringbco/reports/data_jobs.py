@@ -12,6 +12,7 @@ import polars as pl
 from ringbco.reports.charts import points_each
 from ringbco.reports.series import Part, first_few, scaled, size_class, size_names
 from ringbco.result import metrics
+from ringbco.result.causes import WAITS
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
@@ -25,9 +26,9 @@ PARTS: Final = {
     # column: (what it is called, colour); what is no waste first, in greys
     "ideal_run_time": ("running alone", "#B9BEC6"),
     "paused_time": ("paused at rungs", "#DADDE2"),
-    "wait_behind": ("waiting its turn", "#8FC3EA"),
-    "wait_gpus": ("waiting for GPUs", "#2B7BBA"),
-    "wait_fragmented": ("waiting, fragmented", "#123F6E"),
+    "wait_behind": (WAITS["wait_behind"], "#8FC3EA"),
+    "wait_gpus": (WAITS["wait_gpus"], "#2B7BBA"),
+    "wait_fragmented": (WAITS["wait_fragmented"], "#123F6E"),
     "waited": ("waiting", "#2B7BBA"),
     "run_spread": ("spread", "#F0A94B"),
     "run_contention": ("contention", "#D9541E"),
@@ -35,11 +36,7 @@ PARTS: Final = {
     "lost_time": ("pausing, saving", "#A3341C"),
     "lost_work": ("lost work", "#6E1F12"),
 }
-CAUSES: Final = {
-    "wait_behind": ("behind the head of the queue", "#8FC3EA"),
-    "wait_gpus": ("not enough idle GPUs", "#2B7BBA"),
-    "wait_fragmented": ("enough idle, but not where it must be", "#123F6E"),
-}
+CAUSES: Final = {name: PARTS[name] for name in WAITS}
 LONGEST: Final = 10
 NOBODY: Final = "Nobody waited."
 _NOISE: Final = 1e-6  # s, of a mean

@@ -14,9 +14,10 @@ import ringbco
 from ringbco.reports.cells import Cell, Table
 from ringbco.reports.data_jobs import PARTS as DRAWN
 from ringbco.reports.html import document
-from ringbco.reports.series import COLOURS, Figure, legend, short, time_axis
+from ringbco.reports.series import Figure, legend, short, time_axis
 from ringbco.reports.shapes import said, stack
 from ringbco.reports.style import render_chart
+from ringbco.reports.tones import COLOURS
 from ringbco.result.diff import PARTS, WHOLE, Diff
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.units import duration, percent

@@ -11,8 +11,9 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import data_jobs, data_parts, data_time, shapes
-from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part, Ranked
+from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
+from ringbco.reports.tones import ranked
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
 
@@ -254,7 +255,7 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     Of several runs they show the first, and say so; the mean completion times say what they are over runs.
     """
     comparison = as_comparison(results).best_first
-    ranked = Ranked(comparison.outcomes, comparison.baseline_label)
+    best_first = ranked(comparison)
     first = _rows(
         "mean", "Mean completion time", "Best first.", lambda _: data_jobs.means(comparison), by="policy",
         value="mean_jct", across=None, times=True, told=("policy", "mean_jct time"),
@@ -262,11 +263,11 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     made = [
         Chapter(
             title,
-            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(ranked)],
+            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(best_first)],
         )
         for title, rows in CHAPTERS.items()
     ]
-    made[0].figures[:0] = first.figures(ranked)
+    made[0].figures[:0] = first.figures(best_first)
     return [chapter for chapter in made if charts_of([chapter]) or chapter.title == GLANCE]
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ringbco.reports.answer import answer
 from ringbco.reports.audited import audit_line
 from ringbco.reports.facts import cluster_text, facts, headline, runs
-from ringbco.reports.series import GLANCE, TONES, Ranked, tone_name
+from ringbco.reports.series import GLANCE
 from ringbco.reports.style import Shown, render_chart
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
+from ringbco.reports.tones import TONES, ranked, tone_name
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
@@ -38,7 +39,7 @@ def page(
     whether the page opens with it.
     """
     comparison = as_comparison(results).best_first
-    results = Ranked(comparison.outcomes, comparison.baseline_label)
+    results = ranked(comparison)
     glance = [chapter for chapter in chapters if chapter.title == GLANCE]
     figures = headline(comparison)
     cells = [cell for group in figures for line in group for cell in line.cells]

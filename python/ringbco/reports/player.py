@@ -22,7 +22,9 @@ from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.templates import render
-from ringbco.reports.viewport import Viewport, parse_servers, viewport
+from ringbco.reports.tones import COLOURS, DASHES, TONES, looks, ranked, tone_name
+from ringbco.reports.viewport import Time, Viewport, parse_servers, viewport
+from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
@@ -52,8 +54,8 @@ def play(
     results: Outcome | Mapping[str, Outcome] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
-    start: float | None = None,
-    end: float | None = None,
+    start: Time = None,
+    end: Time = None,
     servers: str | None = None,
     title: str | None = None,
     force: bool = False,
@@ -62,7 +64,8 @@ def play(
 
     results: one or two outcomes (by label where there are two), or the paths of their folders. Two stand
         beside each other on one clock. out: the page, a name that ends in .html.
-    start, end: the seconds to show, on the job table's clock; None for the whole run or, where that is more
+    start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where the
+        table has an epoch; None for the whole run or, where that is more
         than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7"; None
         for all. title: None for the trace and the cluster. force: whether an earlier page is replaced.
 
@@ -78,7 +81,7 @@ def play(
     told, note = player(found, start, end, servers)
     text = render(
         "play",
-        tones=[],  # no charts
+        tones=[(tone_name(light), light, TONES[light]) for light in COLOURS],
         title=default_title(found) if title is None else title,
         about=_about(found, told, note),
         told=told,
@@ -91,15 +94,16 @@ def play(
 
 
 def player(
-    found: Mapping[str, Outcome],
-    start: float | None = None,
-    end: float | None = None,
+    results: Comparison | Mapping[str, Outcome],
+    start: Time = None,
+    end: Time = None,
     servers: str | None = None,
 ) -> tuple[dict[str, Any], str]:
     """What player.html.jinja needs of these results, and a sentence where a window had to be chosen, else "".
 
     Raises as `play` does.
     """
+    found = as_comparison(results).outcomes
     windows = {label: _window(outcome, start, end, servers) for label, outcome in found.items()}
     first, last = min(one.start for one in windows.values()), max(one.end for one in windows.values())
     note = ""
@@ -119,6 +123,7 @@ def player(
             " --to or --servers"
         )
     last = max(last, first + 1e-3)
+    places = looks(ranked(results))
     scenes = [Scene(label, found[label], one, first, last) for label, one in windows.items()]
     submissions = pl.concat(outcome.jobs["submit_time"] for outcome in found.values())
     told = {
@@ -127,7 +132,7 @@ def player(
         "zero": _zero(found, first, last),
         "submitted": float(submissions.to_numpy().max()) if submissions.len() else None,
         "sides": min(len(scenes), _BESIDE),
-        "results": [scene_data(scene) for scene in scenes],
+        "results": [_look(places[scene.label]) | scene_data(scene) for scene in scenes],
     }
     return told, note
 
@@ -144,15 +149,22 @@ def _zero(found: Mapping[str, Outcome], first: float, last: float) -> float | No
     return zero.replace(tzinfo=UTC).timestamp() * 1000
 
 
-def embedded(found: Mapping[str, Outcome]) -> dict[str, Any] | None:
+def _look(place: int) -> dict[str, Any]:
+    """The line of a result, as in the charts of a report: the style sheet's colour, and dashes."""
+    dashes = DASHES[place]
+    return {"tone": tone_name(COLOURS[place]), "dashes": [] if dashes == [1, 0] else dashes}
+
+
+def embedded(results: Comparison | Mapping[str, Outcome]) -> dict[str, Any] | None:
     """What a report's player tells of results; None where that is too much, or one kept no allocations."""
+    found = as_comparison(results).outcomes
     if any(outcome.allocations is None for outcome in found.values()):
         return None
     rows = sum(outcome.allocations.height for outcome in found.values() if outcome.allocations is not None)
-    return player(found)[0] if 0 < rows <= _MOST_EMBEDDED else None
+    return player(results)[0] if 0 < rows <= _MOST_EMBEDDED else None
 
 
-def _window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
+def _window(outcome: Outcome, start: Time, end: Time, servers: str | None) -> Viewport:
     """As `window` gives it, with all servers that are chosen: an idle one is part of the picture."""
     shown = viewport(outcome, start, end, servers)
     return Viewport(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))

@@ -20,6 +20,7 @@ from ringbco.reports.cluster_state import gangs
 from ringbco.reports.down_times import down_times
 from ringbco.reports.player_order import ranks
 from ringbco.reports.server_load import server_gpus
+from ringbco.result.causes import WAITS
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.trace.shares import MILLI_GPU
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
 _TICKS: Final = 2**32 - 1
-_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _WHO: Final = {"service": "service ", "server": "server "}
 
 
@@ -65,6 +65,7 @@ def scene_data(scene: Scene) -> dict[str, Any]:
     return {
         "label": scene.label,
         "order": told,
+        "waits": WAITS,
         "began": BEGAN,
         "ended": ENDED,
         "servers": _servers(outcome, shown),
@@ -87,7 +88,7 @@ def scene_data(scene: Scene) -> dict[str, Any]:
             began=_codes(stays["began"], BEGAN),
             ended=_codes(stays["ended"], ENDED),
             by=by,
-            **{name: stays[name].fill_null(0.0).to_numpy().astype(np.float32) for name in _WAITS},
+            **{name: stays[name].fill_null(0.0).to_numpy().astype(np.float32) for name in WAITS},
         ),
         "held": packed(
             stay=_whole(held["at"]),
@@ -165,7 +166,7 @@ def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
     told = outcome.stays.select(
         "began",
         "ended",
-        *(pl.col(name).cast(pl.Float64) for name in _WAITS),
+        *(pl.col(name).cast(pl.Float64) for name in WAITS),
         by=pl.coalesce(
             "by_job",
             *(pl.lit(text) + pl.col(f"by_{name}").cast(pl.String) for name, text in _WHO.items()),
@@ -175,7 +176,7 @@ def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
     whole = pl.col("unit") == (MILLI_GPU if _shared(outcome) else 1)
     frames = [
         own.select(
-            *("job_id", "stay", "began", "ended", "by", *_WAITS),
+            *("job_id", "stay", "began", "ended", "by", *WAITS),
             since="waits",
             start="start_time",
             end="end_time",
@@ -218,7 +219,7 @@ def _replicas(replicas: pl.DataFrame) -> pl.DataFrame:
         asks="gpus",
         share=pl.lit(0, pl.Int64),
         service=pl.lit(1),
-        **dict.fromkeys(_WAITS, pl.lit(0.0)),
+        **dict.fromkeys(WAITS, pl.lit(0.0)),
     )  # fmt: skip
 
 

@@ -17,9 +17,6 @@ import polars as pl
 from ringbco.reports.elastic_lanes import Lanes
 from ringbco.reports.names import label_expression, on_lines, shortened
 from ringbco.reports.series import (
-    COLOURS,
-    FIRST,
-    GREY,
     WIDTH,
     Figure,
     colour,
@@ -30,6 +27,7 @@ from ringbco.reports.series import (
     short,
     strokes,
 )
+from ringbco.reports.tones import COLOURS, FIRST, GREY
 from ringbco.result.outcome import Outcome
 from ringbco.units import time
 

@@ -12,10 +12,11 @@ import polars as pl
 
 from ringbco.reports.charts import drawable
 from ringbco.reports.drawing import UndrawableError, undrawn
-from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
+from ringbco.reports.series import LETTER, WIDTH, Figure, short
 from ringbco.reports.svg import FONT_SIZE, drawings
 from ringbco.reports.templates import picture
 from ringbco.reports.text_tables import Sheet, TextCell
+from ringbco.reports.tones import TONES, tone_name
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
 _SIZE: Final = 12.5

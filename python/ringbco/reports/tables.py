@@ -29,7 +29,7 @@ _TITLES: Final = {
     "submit_time": "submitted at",
     "waited": "waited",
     "run_time": "ran",
-    **{cause: f"of it {text}" for cause, (text, _) in CAUSES.items()},
+    **{cause: f"of which {text}" for cause, (text, _) in CAUSES.items()},
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from ringbco.io.forks import use_polars
 from ringbco.io.marks import TRACE
 from ringbco.reports.outputs import check_trace
 from ringbco.reports.perfetto import write_trace
-from ringbco.reports.viewport import Viewport, viewport
+from ringbco.reports.viewport import Time, Viewport, viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
 from ringbco.run.loaded import read_result
@@ -31,8 +32,8 @@ def timeline(
     result: Outcome | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    start: float | None = None,
-    end: float | None = None,
+    start: Time = None,
+    end: Time = None,
     servers: str | None = None,
     png: str | os.PathLike[str] | None = None,
     force: bool = False,
@@ -40,7 +41,8 @@ def timeline(
     """Writes a result as a trace with a slice a job and server, as `ringbco timeline` does.
 
     result: an outcome or the path of a result folder. out: the trace to write, .json.gz or .json.
-    start, end: the seconds to show, on the job table's clock; None for the whole run.
+    start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where
+    the table has an epoch; None for the whole run.
     servers: those to show, by index from 0, such as "0-3,7"; None for all. force: whether an earlier trace is
     replaced. png: no longer known; another version will not have it.
 
@@ -71,5 +73,5 @@ def timeline(
     return Trace(target, events, shown)
 
 
-def _shown(value: float | str) -> str:
-    return value if isinstance(value, str) else repr(value).removesuffix(".0")
+def _shown(value: float | str | date) -> str:
+    return str(value) if isinstance(value, str | date) else repr(value).removesuffix(".0")

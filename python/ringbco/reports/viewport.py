@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.server_load import server_gpus
+from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
-from ringbco.units import index_ranges
+from ringbco.trace.clock import seconds_at
+from ringbco.units import index_ranges, is_date, seconds_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,11 @@ class Viewport:
         )
 
 
-def viewport(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
+Time = float | str | date | None
+"""An end of a part: seconds, a text such as "12d" or "2024-05-01", a date; None for that of the run."""
+
+
+def viewport(outcome: Outcome, start: Time, end: Time, servers: str | None) -> Viewport:
     """The viewport that the options name, by default the whole run, with the servers on which something ran.
 
     Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
@@ -45,10 +52,7 @@ def viewport(outcome: Outcome, start: float | None, end: float | None, servers: 
     ends = outcome.allocations["end_time"].max()
     assert ends is None or isinstance(ends, float)
     last = max(float(outcome.timeline["time"][-1]), ends or first)
-    for name, value in (("from", start), ("to", end)):
-        if value is not None and not math.isfinite(value):
-            raise UsageError(f"option {name}: {value}: expected seconds on the job table's clock")
-    begin, until = first if start is None else start, last if end is None else end
+    begin, until = _time("from", start, first, outcome), _time("to", end, last, outcome)
     if begin >= until and not (start is None and end is None):
         raise UsageError(f"options from and to: expected from < to, got {begin:g} and {until:g}")
     if begin > last or until < first:
@@ -58,6 +62,22 @@ def viewport(outcome: Outcome, start: float | None, end: float | None, servers: 
     chosen = parse_servers(servers, len(server_gpus(outcome)))
     held = [frame for frame in (outcome.allocations, outcome.replicas) if frame is not None]
     return Viewport(float(begin), float(until), _used(pl.concat(held, how="diagonal"), chosen, begin, until))
+
+
+def _time(option: str, value: Time, otherwise: float, outcome: Outcome) -> float:
+    """An end of the part, s: dates are those of the result's clock."""
+    if value is None:
+        return otherwise
+    text = value.isoformat() if isinstance(value, date) else value
+    if isinstance(text, str) and is_date(text):
+        try:
+            return seconds_at(zero_of(outcome), text)
+        except ValueError as error:
+            raise UsageError(f"option {option}: {text!r}: expected {error}") from None
+    seconds = seconds_of(option, text)
+    if not math.isfinite(seconds):
+        raise UsageError(f"option {option}: {seconds}: expected seconds on the job table's clock")
+    return seconds
 
 
 def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:

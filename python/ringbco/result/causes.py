@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
     from ringbco.cluster.network import Network
 
+WAITS: Final = {
+    "wait_behind": "waiting its turn",
+    "wait_gpus": "waiting for GPUs",
+    "wait_fragmented": "waiting, fragmented",
+}
+"""Columns of jobs.parquet that add up to a wait, and what each cause is called everywhere."""
 # Rows worked out at once, in the cache: temporaries for all of them would be the peak of a large run.
 _BLOCK: Final = 1 << 16
 

@@ -12,6 +12,7 @@ import polars as pl
 from ringbco.deprecation import renamed
 from ringbco.errors import InputError, show_value
 from ringbco.io.forks import use_polars
+from ringbco.result.causes import WAITS
 from ringbco.result.metrics import column, statistics
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 MOST: Final = 20
 """Jobs that are named on either side."""
 PARTS: Final = {
-    "wait_behind": "waiting its turn",
-    "wait_gpus": "waiting for GPUs",
-    "wait_fragmented": "waiting, fragmented",
+    **WAITS,
     "paused_time": "paused at rungs",
     "ideal_run_time": "running, as if alone",
     "run_spread": "spread",
@@ -40,9 +39,8 @@ PARTS: Final = {
 }
 """Columns of jobs.parquet that add up to jct, and what people call them."""
 WHOLE: Final = "completion time"
-_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("run_spread", "run_contention", "run_resized", "run_on_type", "run_cut")
-_NEEDED: Final = (*_WAITS, "run_spread", "run_contention")
+_NEEDED: Final = (*WAITS, "run_spread", "run_contention")
 _CHANGES: Final = ("faster", "slower", "same")
 _ROUNDING: Final = 1e-9
 """Of a time: less is rounding."""
@@ -68,12 +66,12 @@ def parts_of(outcome: ringbco.Outcome) -> dict[str, NDArray[np.float64]]:
     zeros = np.zeros(jobs.height)
     parts = {name: jobs[name].cast(pl.Float64).to_numpy() if name in known else zeros for name in PARTS}
     if outcome.stays_written is not None:
-        sums = outcome.stays_written.group_by("job_id").agg(pl.col(*_WAITS).sum())
+        sums = outcome.stays_written.group_by("job_id").agg(pl.col(*WAITS).sum())
         own = jobs.select("job_id").join(sums, on="job_id", how="left", maintain_order="left")
-        parts |= {name: own[name].fill_null(0.0).to_numpy() for name in _WAITS}
+        parts |= {name: own[name].fill_null(0.0).to_numpy() for name in WAITS}
     jct = column(jobs, "jct")
     held = column(jobs, "held_time" if "held_time" in jobs.columns else "run_time")
-    _close(parts, _WAITS, jct - held - parts["paused_time"], jct)
+    _close(parts, tuple(WAITS), jct - held - parts["paused_time"], jct)
     apart = ("ideal_run_time", "lost_time", "lost_work")
     _close(parts, _RUNS, held - sum(parts[name] for name in apart), jct)
     for name, seconds in parts.items():

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from ringbco import _core
+from ringbco.result.causes import WAITS
 from ringbco.result.schema import STAY_SAVING_SCHEMA, STAY_TYPE_SCHEMA, STAYS_SCHEMA
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
 
 BEGAN, ENDED, BY, REPLICA_ENDED = _core.words()
-_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _ZEROS: Final = ("pause", "lost", "lost_time", "paused_at_rung")
 
 
@@ -81,7 +81,7 @@ def stays_of_jobs(
     columns |= {name: pl.repeat(0.0, jobs.height, eager=True) for name in _ZEROS}
     if "lost_time" in jobs.columns:  # a pause at the start
         columns["pause"] = jobs["lost_time"]
-    for name in _WAITS:  # a result may be without the causes
+    for name in WAITS:  # a result may be without the causes
         known = name in jobs.columns
         columns[name] = jobs[name].cast(pl.Float64) if known else _nulls(jobs.height, pl.Float64())
     for name in ("by_job", "by_service", "by_server"):

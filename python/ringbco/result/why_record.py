@@ -14,6 +14,7 @@ import polars as pl
 from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io.digests import sha256_of
+from ringbco.result.causes import WAITS
 from ringbco.result.dates import zero_of
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import check_story
@@ -326,6 +327,3 @@ class Record:
         """How many others wait in the same queue at a moment."""
         waits = moment.within(self.since, self.start) & self.beside(row)[self.row] & (self.row != row)
         return int(waits.sum())
-
-
-WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")

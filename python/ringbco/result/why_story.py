@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError, nearest
+from ringbco.result.causes import WAITS
 from ringbco.result.diff import PARTS
 from ringbco.result.why import Story
 from ringbco.result.why_asked import Asked, skipped
-from ringbco.result.why_record import QUEUES, WAITS, Record
+from ringbco.result.why_record import QUEUES, Record
 from ringbco.result.why_waits import Waits
 
 _LEAST: Final = 1e-6

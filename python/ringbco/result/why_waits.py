@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco.result.causes import WAITS
 from ringbco.result.why_asked import Said, is_queue, order_of, ranks
 from ringbco.result.why_held import MOST, Held, gpus
-from ringbco.result.why_record import MILLI_GPU, RIGID, WAITS, Moment, Record
+from ringbco.result.why_record import MILLI_GPU, RIGID, Moment, Record
 from ringbco.result.why_stays import Stays
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ringbco.result.window import EmptyWindowError
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS, REPLAY
 from ringbco.trace import ties as ties_
-from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
+from ringbco.trace.clock import seconds_at
 from ringbco.trace.epoch import epoch_of
 from ringbco.trace.other_names import nearest
 from ringbco.trace.searches import Search
@@ -98,15 +98,12 @@ def on_clock(values: Mapping[str, Any], table: JobTable) -> dict[str, Any]:
     }
     epoch = epoch_of(table) if dates else None
     for name, value in dates.items():
-        option = REPLAY[name].typed
-        if epoch is None:
-            expected = f"a share or seconds: {NO_EPOCH}; {NO_EPOCH_HINT}"
-            raise EmptyWindowError(str(refusal(option, value, expected)))
         try:
             # What is before the epoch is before all submissions, as 0 is.
-            dates[name] = moment(f"{max(seconds_since(epoch, value), 0.0)!r}s")
-        except ValueError:
-            raise EmptyWindowError(str(refusal(option, value, date_on(epoch)))) from None
+            dates[name] = moment(f"{max(seconds_at(epoch, value), 0.0)!r}s")
+        except ValueError as error:
+            expected = f"a share or {error}" if epoch is None else str(error)
+            raise EmptyWindowError(str(refusal(REPLAY[name].typed, value, expected))) from None
     return {**values, **dates}
 
 

@@ -76,6 +76,19 @@ def seconds_since(epoch: datetime, text: str) -> float:
     return (when - epoch).total_seconds()
 
 
+def seconds_at(epoch: datetime | None, text: str) -> float:
+    """Seconds of a clock at a date, as `seconds_since` reads it.
+
+    Raises ValueError, with what was expected.
+    """
+    if epoch is None:
+        raise ValueError(f"seconds: {NO_EPOCH}; {NO_EPOCH_HINT}")
+    try:
+        return seconds_since(epoch, text)
+    except ValueError:
+        raise ValueError(date_on(epoch)) from None
+
+
 def date_on(epoch: datetime) -> str:
     """What is expected where a date is read on an epoch."""
     own = "with" if epoch.tzinfo is not None else "without"

@@ -29,6 +29,15 @@
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     return made;
   };
+  // The line with which the track, and a report's charts, draw a result.
+  const swatch = ({ tone, dashes }) => {
+    let at = 0;
+    const stops = (dashes.length ? dashes : [1, 0]).map((long, n) => `${n % 2 ? "transparent" : `var(${tone})`} ${at}px ${(at += long)}px`);
+    return element("span", "", { class: "swatch", style: `background:repeating-linear-gradient(90deg, ${stops.join(", ")})` });
+  };
+
+  const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
+  const { EVENTS, MODES, OTHER, SERVICE, paint } = ringbcoColours(long, sorted);
 
   // Data ------------------------------------------------------------------------------------------------------------
   const inflate = async (text) => {
@@ -45,7 +54,6 @@
     }
     return found;
   };
-  const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
 
   const load = async (told) => {
     const names = await inflate(told.names).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
@@ -67,13 +75,10 @@
       }
     }
     scene.events = sorted(stays.rows, (row) => stays.end[row]).filter((row) => told.ended[stays.ended[row]] !== "done" && !jobs.service[stays.job[row]] && stays.end[row] < LAST);
-    scene.hue = Uint8Array.from(scene.ids, hashed); // by name: a job has the same colour in both results
     place(scene);
     most(scene);
     return scene;
   };
-
-  const hashed = (id) => { let hash = 7; for (let i = 0; i < id.length; i++) hash = (Math.imul(hash, 31) + id.charCodeAt(i)) >>> 0; return Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 16 & 127; };
 
   // Which GPUs of its server each row holds: those that are free, the lowest first. A result with shares records it.
   const place = (scene) => {
@@ -84,7 +89,8 @@
     scene.from = new Uint32Array(held.rows + 1);
     for (let row = 0; row < held.rows; row++) scene.from[row + 1] = scene.from[row] + held.gpus[row];
     scene.cells = new Uint32Array(scene.from[held.rows]);
-    for (const row of sorted(held.rows, (row) => stays.start[held.stay[row]])) {
+    scene.byStart = sorted(held.rows, (row) => stays.start[held.stay[row]]);
+    for (const row of scene.byStart) {
       const server = held.server[row], start = stays.start[held.stay[row]], end = stays.end[held.stay[row]];
       let put = scene.from[row];
       if (held.gpu && scene.jobs.share[stays.job[held.stay[row]]]) {
@@ -105,51 +111,8 @@
     scene.shade = new Map(Array.from(first, (user, number) => [user, number]));
   };
 
-  // Colours ---------------------------------------------------------------------------------------------------------
-  const NAMED = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#7A5FB0", "#8C564B", "#4E9A3C"];
-  const RAMP = ["#C7D3DE", "#A6C6DF", "#7FB2D6", "#5597C6", "#E3A857", "#D9772B", "#B33A1E"];
-  const OTHER = "#9AA3AE", SERVICE = "#6F7782";
-  const EVENTS = { preempted: "#E69F00", moved: "#56B4E9", resized: "#009E73", evicted: "#CC79A7", failed: "#D55E00", rung: "#7A5FB0", limit: "#8C564B", dropped: "#8A8A8A" };
-  const JOBS = Array.from({ length: 128 }, (_, n) => `hsl(${Math.round(n * 137.508) % 360} ${48 + (n % 3) * 12}% ${48 + (n % 4) * 7}%)`);
-  const SIZES = [[1, "1"], [4, "2–4"], [8, "5–8"], [16, "9–16"], [32, "17–32"], [Infinity, "33+"]];
-  const WAITS = [[1, "at once"], [60, "up to 1 min"], [600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [Infinity, "longer"]];
-  const CROWDS = ["on one server", "spans servers, shares with none", "with 1 other", "with 2 or 3", "with 4+"];
-  const SHARES = [[250, "up to 0.25"], [500, "0.5"], [750, "0.75"], [1000, "less than 1"]];
-  const step = (classes, value) => classes.findIndex(([end]) => value <= end);
-  const crowd = (p) => (p > 4 ? 4 : p > 2 ? 3 : p);
-  const MODES = {
-    job: { text: "job", of: (scene, stay) => JOBS[scene.hue[scene.stays.job[stay]]], key: () => [] },
-    user: {
-      text: "user", there: (scene) => scene.users.length > 1,
-      of: (scene, stay) => NAMED[scene.shade.get(scene.jobs.user[scene.stays.job[stay]])] || OTHER,
-      key: (scene) => [...[...scene.shade].map(([user, shade]) => [NAMED[shade], scene.users[user - 1]]), [OTHER, "others"]],
-    },
-    size: {
-      text: "size", of: (scene, stay) => RAMP[step(SIZES, scene.jobs.gpus[scene.stays.job[stay]])],
-      key: () => SIZES.map(([, name], n) => [RAMP[n], `${name} ${n ? "GPUs" : "GPU"}`]),
-    },
-    waited: {
-      text: "wait so far", of: (scene, stay) => RAMP[step(WAITS, long(scene.waited[stay]))],
-      key: () => WAITS.map(([, name], n) => [RAMP[n], name]),
-    },
-    contention: {
-      text: "contention met", of: (scene, stay) => (scene.stays.servers[stay] > 1 ? RAMP[[0, 2, 4, 5, 6][crowd(scene.p[stay])]] : RAMP[0]),
-      key: () => CROWDS.map((name, n) => [RAMP[[0, 2, 4, 5, 6][n]], name]),
-    },
-    type: {
-      text: "GPU type", there: (scene) => scene.servers.gpu_type,
-      of: (scene, _stay, server) => NAMED[scene.types.indexOf(scene.servers.gpu_type[server]) % 10],
-      key: (scene) => scene.types.map((name, n) => [NAMED[n % 10], name]),
-    },
-    share: {
-      text: "share of a GPU", there: (scene) => scene.jobs.share.some((share) => share > 0),
-      of: (scene, stay) => { const share = scene.jobs.share[scene.stays.job[stay]]; return share ? RAMP[3 + step(SHARES, share)] : RAMP[1]; },
-      key: () => [[RAMP[1], "whole GPUs"], ...SHARES.map(([, name], n) => [RAMP[3 + n], name])],
-    },
-  };
-
   // State -----------------------------------------------------------------------------------------------------------
-  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "";
+  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "", differ = "", reveal = null;
   const tone = (name) => getComputedStyle(root).getPropertyValue(name).trim() || "#888";
 
   class Side {
@@ -167,8 +130,8 @@
       this.active = [];
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
-      this.box.querySelector(".label").textContent = scene.label;
-      this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
+      this.box.querySelector(".label").replaceChildren(swatch(scene), scene.label);
+      this.box.querySelector(".order").textContent = `Waiting jobs, ${scene.order}`;
       this.fit();
     }
     // The largest cells with which all servers fit; the canvas grows where not even the smallest do.
@@ -178,18 +141,19 @@
       // A server's number stands left of its row or, in the grid, above its block; left of the first where that is too small.
       const rows = at("layout").value === "rows", digits = 7 * String(servers.index[count - 1]).length;
       const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
-      let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0;
+      let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0, cell = size;
       for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
         const gap = size > 3 ? (rows ? 2 : 4) : 1;
         above = !rows && size >= 8 && wide * size >= digits ? 13 : 0;
         label = above ? 0 : digits + 8;
-        this.step = [(rows ? label : 0) + wide * size + (rows ? 10 : gap), above + high * size + gap];
-        across = Math.max(1, Math.floor((width - (rows ? 0 : label)) / this.step[0]));
+        cell = rows ? Math.max(Math.min(Math.floor((width - label) / wide), 110), 0.5) : size;
+        this.step = [wide * cell + gap, above + high * size + gap];
+        across = rows ? 1 : Math.max(1, Math.floor((width - label) / this.step[0]));
         tall = Math.ceil(count / across) * this.step[1];
-        if (tall <= height && label + this.step[0] <= width) break;
+        if (tall <= (rows ? Math.max(height, Math.min(count * 10, 3000)) : height) && label + this.step[0] <= width + (rows ? gap : 0)) break;
       }
       const scale = devicePixelRatio || 1;
-      Object.assign(this, { size: Math.max(size, 0.5), across, wide, label, above, rows, tall });
+      Object.assign(this, { size: Math.max(size, 0.5), cell: Math.max(cell, 0.5), across, wide, label, above, rows, tall });
       this.canvas.style.height = `${Math.ceil(tall)}px`;
       this.canvas.width = Math.round(width * scale);
       this.canvas.height = Math.ceil(tall * scale);
@@ -240,18 +204,16 @@
     draw() {
       this.look();
       const { pen, size, scene } = this, { stays, held, servers, gone, jobs, base } = scene;
-      const inner = size > 3 ? size - 1 : size, line = tone("--line"), own = follow && scene.job;
+      const inner = size > 3 ? size - 1 : size, cell = this.cell, room = cell > 3 ? cell - 1 : cell, own = follow && scene.job;
       pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
       this.owner.fill(-1);
-      pen.fillStyle = line;
-      pen.globalAlpha = 0.55;
+      pen.fillStyle = tone("--idle");
       for (let server = 0; server < servers.gpus.length; server++) {
         const [left, top] = this.corner(server);
         for (let gpu = 0; gpu < servers.gpus[server]; gpu++) {
-          pen.fillRect(left + (gpu % this.wide) * size, top + Math.floor(gpu / this.wide) * size, inner, inner);
+          pen.fillRect(left + (gpu % this.wide) * cell, top + Math.floor(gpu / this.wide) * size, room, inner);
         }
       }
-      pen.globalAlpha = 1;
       this.numbers();
       const full = new Map();
       let busy = 0;
@@ -261,9 +223,9 @@
         pen.globalAlpha = own !== null && own !== undefined && job !== own ? 0.28 : 1;
         const share = jobs.share[job] / 1000;
         for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
-          const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * size, y = top + Math.floor(gpu / this.wide) * size;
+          const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * cell, y = top + Math.floor(gpu / this.wide) * size;
           const before = share ? full.get(scene.cells[i]) || 0 : 0;
-          pen.fillRect(x + before * inner, y, (share || 1) * inner, inner);
+          pen.fillRect(x + before * room, y, (share || 1) * room, inner);
           if (share) full.set(scene.cells[i], before + share);
           this.owner[scene.cells[i]] = row;
           busy += share || 1;
@@ -281,8 +243,8 @@
       this.state = `${busy.toLocaleString("en", { maximumFractionDigits: 1 })} of ${gpus(total)} busy${absent ? `, ${absent} down or asleep` : ""}; ${many(this.queued, "job waits", "jobs wait")}${this.queued ? ` for ${gpus(Math.round(this.asked * 10) / 10)}` : ""}`;
     }
     cross(server, asleep) {
-      const { pen, size } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
-      const width = Math.min(count, this.wide) * size - 1, height = Math.ceil(count / this.wide) * size - 1;
+      const { pen, size, cell } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
+      const width = Math.min(count, this.wide) * cell - 1, height = Math.ceil(count / this.wide) * size - 1;
       pen.strokeStyle = asleep ? tone("--soft") : EVENTS.failed;
       pen.lineWidth = size > 5 ? 1.5 : 1;
       pen.strokeRect(left + 0.5, top + 0.5, width, height);
@@ -290,7 +252,7 @@
     }
     // The followed job's GPUs in a frame and, while it spans, its ring through its servers.
     ring(job) {
-      const { pen, size, scene } = this, centres = [];
+      const { pen, size, cell, scene } = this, centres = [];
       pen.strokeStyle = tone("--ink");
       pen.lineWidth = 2;
       for (const row of this.active) {
@@ -298,9 +260,9 @@
         const server = scene.held.server[row], [left, top] = this.corner(server);
         let x = 0, y = 0;
         for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
-          const gpu = scene.cells[i] - scene.base[server], cx = left + (gpu % this.wide) * size, cy = top + Math.floor(gpu / this.wide) * size;
-          pen.strokeRect(cx, cy, Math.max(size - 1, 1), Math.max(size - 1, 1));
-          x += cx + size / 2; y += cy + size / 2;
+          const gpu = scene.cells[i] - scene.base[server], cx = left + (gpu % this.wide) * cell, cy = top + Math.floor(gpu / this.wide) * size;
+          pen.strokeRect(cx, cy, Math.max(cell - 1, 1), Math.max(size - 1, 1));
+          x += cx + cell / 2; y += cy + size / 2;
         }
         const count = scene.from[row + 1] - scene.from[row];
         centres.push([x / count, y / count]);
@@ -313,10 +275,10 @@
     }
     // The server and the GPU that are pointed at, and the stay that holds it; null beside the blocks.
     under(event) {
-      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left - (this.rows ? 0 : this.label), y = event.clientY - box.top;
+      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left - this.label, y = event.clientY - box.top;
       const column = Math.floor(x / this.step[0]), server = Math.floor(y / this.step[1]) * this.across + column, { servers, base, held } = this.scene;
       if (column < 0 || column >= this.across || server >= servers.gpus.length) return null;
-      const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.size);
+      const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.cell);
       const gpu = Math.floor((y - top) / this.size) * this.wide + across;
       if (across < 0 || across >= this.wide || gpu < 0 || gpu >= servers.gpus[server]) return null;
       const row = this.owner[base[server] + gpu];
@@ -344,12 +306,13 @@
       const { scene } = this, rows = this.queue.map((row) => {
         const job = scene.stays.job[row], item = document.createElement("li");
         const button = element("button", scene.ids[job], { type: "button", "data-job": scene.ids[job] });
-        button.append(element("span", `${size(scene, job)}, ${duration(long(now - scene.stays.since[row]))}`));
+        button.append(element("span", size(scene, job)), element("span", duration(long(now - scene.stays.since[row]))));
         item.append(button);
         return item;
       });
       if (this.queued > rows.length) rows.push(element("li", `and ${(this.queued - rows.length).toLocaleString("en")} more`));
-      if (!rows.length) rows.push(element("li", "nobody waits"));
+      this.box.querySelector(".heads").hidden = !rows.length;
+      if (!rows.length) rows.push(element("li", "no jobs wait"));
       this.box.querySelector("ol").replaceChildren(...rows);
       this.box.querySelector(".state").textContent = this.state;
     }
@@ -364,19 +327,18 @@
         row.append(element("th", name, { scope: "row" }));
         row.insertCell().textContent = scene.servers.gpus[server];
         if (scene.servers.gpu_type) row.insertCell().textContent = scene.servers.gpu_type[server];
-        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "nobody";
+        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "idle";
       });
       made.append(body);
       const more = scene.servers.index.length - TABLE;
-      return more > 0 ? [made, element("p", `${more.toLocaleString("en")} more servers: choose some by --servers`)] : [made];
+      return more > 0 ? [made, element("p", `… ${many(more, "more server", "more servers")}: choose some with --servers`)] : [made];
     }
   }
 
   const size = (scene, job) => (scene.jobs.share[job] ? `${scene.jobs.share[job] / 1000} of a GPU` : gpus(scene.jobs.gpus[job]));
   const why = (scene, stay) => {
-    const { stays } = scene, parts = [["wait_gpus", "for free GPUs"], ["wait_fragmented", "for GPUs lying together"], ["wait_behind", "behind others"]];
-    const there = parts.filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
-    return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join(", ");
+    const { stays } = scene, there = Object.entries(scene.waits).filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
+    return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join("; ");
   };
   const facts = (scene, stay) => {
     const { stays, jobs } = scene, job = stays.job[stay], user = scene.users[jobs.user[job] - 1];
@@ -384,8 +346,8 @@
     const waited = long(scene.waited[stay]), reasons = why(scene, stay), held = stays.gpus[stay];
     return [
       scene.ids[job],
-      `${user ? `user ${user}, ` : ""}asks ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
-      `submitted ${clock(jobs.submit[job])}; here since ${clock(stays.start[stay])}`,
+      `${user ? `user ${user}, ` : ""}requests ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
+      `submitted ${clock(jobs.submit[job])}; running since ${clock(stays.start[stay])}`,
       waited < 1 ? "did not wait" : `waited ${duration(waited)}${reasons ? `: ${reasons}${stay === scene.own[scene.first[job]] ? "" : ", before this stay"}` : ""}`,
       ...(stays.servers[stay] > 1 ? [`contention now: ${scene.p[stay]}`] : []),
     ];
@@ -394,12 +356,13 @@
   // Following a job -------------------------------------------------------------------------------------------------
   const start = (id) => {
     follow = id;
+    reveal = id === null ? null : at("story");
     for (const scene of scenes) { const job = id === null ? -1 : scene.ids.indexOf(id); scene.job = job < 0 ? null : job; }
     if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; missing = `no job ${id} is shown; `; } else missing = "";
     at("find").value = follow ?? "";
     ask(true);
   };
-  // Who held most GPU time between a job's submission and its first start, as `ringbco why` tells it.
+  // The jobs that held most GPU time between a job's submission and its first start, as in `ringbco why`.
   const holders = (scene, job) => {
     const { stays, jobs } = scene, first = scene.own[scene.first[job]], from = jobs.submit[job], to = stays.start[first], sums = new Map();
     if (to <= from) return [];
@@ -412,7 +375,7 @@
     const all = [...sums].sort((a, b) => b[1] - a[1] || (scene.ids[a[0]] < scene.ids[b[0]] ? -1 : 1));
     return all.slice(0, 5).map(([other, time]) => [other, time / (to - from)]);
   };
-  // How many waited when a job came, and how many of them before it in the queue's order.
+  // How many jobs were queued when a job was submitted, and how many of them ahead of it.
   const ahead = (scene, job) => {
     const { stays } = scene, first = scene.own[scene.first[job]], at = stays.since[first];
     let before = 0, all = 0;
@@ -425,8 +388,8 @@
   };
   const beginning = (scene, job) => {
     const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
-    if (all) lines.push(`When it came ${many(all, "other job", "other jobs")} waited, ${before} of them before it, ${scene.order}.`);
-    if (held.length) lines.push(`Until it started most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: means over that time.`);
+    if (all) lines.push(`${many(all, "job was", "jobs were")} already queued, ${before === all ? "all" : before || "none"} ahead of it (${scene.order}).`);
+    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: mean GPUs over that time.`);
     return lines;
   };
   const story = () => {
@@ -435,11 +398,11 @@
     if (follow === null) return;
     box.replaceChildren(element(`h${root.dataset.level}`, `Following ${follow}`, { class: "label" }), ...sides.flatMap(({ scene }) => {
       const { job, stays } = scene;
-      if (job === null) return [element("p", `${scene.label}: not there`)];
-      const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
+      if (job === null) return [element("p", `${scene.label}: no such job in this part`)];
+      const lane = element("div", "", { class: "lane", role: "img", "aria-label": "when it waits and runs" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
       const width = (from, to) => `${(track.share(to) - track.share(from)) * 100}%`, left = (at) => `${track.share(at) * 100}%`;
       for (const row of own) {
-        const wait = element("i", "", { class: "wait" }), run = element("i", "", {});
+        const wait = element("i", "", { class: "wait" }), run = element("i", "", { style: `background:var(${scene.tone})` });
         Object.assign(wait.style, { left: left(stays.since[row]), width: width(stays.since[row], stays.start[row]) });
         Object.assign(run.style, { left: left(stays.start[row]), width: width(stays.start[row], stays.end[row]) });
         lane.append(wait, run);
@@ -447,6 +410,10 @@
       const mark = element("i", "", { class: "mark" });
       mark.style.left = left(now);
       lane.append(mark);
+      const axis = element("div", "", { class: "axis", "aria-hidden": true });
+      for (const [, at, text] of track.marks(box.clientWidth - 28)) axis.append(element("span", text, { style: `left:${at}px` }));
+      const keys = element("div", "", { class: "keys" });
+      keys.append(key("var(--wait)", "waiting"), key(`var(${scene.tone})`, "running"), key("var(--ink)", "the instant shown", "line"));
       // Of very many stays those around now.
       const here = Math.max(0, own.findLastIndex((row) => stays.since[row] <= now)), from = Math.max(0, Math.min(here - STAYS / 2, own.length - STAYS));
       if (from > 0) list.append(element("li", `${many(from, "stay", "stays")} before`));
@@ -460,20 +427,24 @@
       const after = own.length - from - STAYS;
       if (after > 0) list.append(element("li", `${many(after, "stay", "stays")} after`));
       const lines = scene.jobs.service[job] ? [] : scene.told?.[0] === job ? scene.told[1] : (scene.told = [job, beginning(scene, job)])[1];
-      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), ...lines.map((line) => element("p", line)), lane, list];
+      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), ...lines.map((line) => element("p", line)), keys, lane, axis, list];
     }));
   };
 
   // Keys of colours --------------------------------------------------------------------------------------------------
-  const key = (colour, text) => {
-    const made = element("span", text), swatch = element("i", "");
+  const key = (colour, text, kind = "") => {
+    const made = element("span", text), swatch = element("i", "", { class: kind });
     swatch.style.background = colour;
     made.prepend(swatch);
     return made;
   };
   const legend = () => {
     const { scene } = sides[0], there = MODES[mode].key(scene);
-    at("key").replaceChildren(...there.map(([colour, text]) => key(colour, text)), ...(scene.jobs.service.some((one) => one) ? [key(SERVICE, "replica of a service")] : []), ...(there.length ? [] : [element("span", "128 colours, chosen by job name: two jobs may share one.")]));
+    const replicas = scene.jobs.service.some((one) => one) ? [[SERVICE, "replica of a service"]] : [];
+    at("key").replaceChildren(
+      element("span", mode === "job" ? `Colour: ${differ}.` : `Colour, by ${MODES[mode].text}:`),
+      ...[...there, ...replicas, ["var(--idle)", "idle"]].map(([colour, text]) => key(colour, text)),
+    );
   };
 
   // Drawing ---------------------------------------------------------------------------------------------------------
@@ -498,13 +469,16 @@
     for (const side of sides) side.list();
     story();
     if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
+    if (reveal && !reveal.hidden) reveal.scrollIntoView({ block: reveal.offsetHeight < innerHeight ? "nearest" : "start" });
+    reveal = null;
     if (!playing) at("said").textContent = `${missing}${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
   };
   const track = ringbcoTrack({ root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask: (soon) => ask(soon), move: (tick) => move(tick), keep: (from, to) => { now = Math.min(Math.max(now, from), to); }, sides: () => sides });
   const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
-  const move = (tick) => { now = Math.max(0, Math.min(LAST, tick)); ask(true); };
+  const move = (tick) => { if (root.dataset.ready !== undefined) at("why").textContent = ""; now = Math.max(0, Math.min(LAST, tick)); ask(true); };
   const play = (on) => {
     playing = on;
+    at("why").textContent = "";
     if (on && now >= LAST) now = 0;
     drawn = performance.now();
     at("play").textContent = on ? "Pause" : "Play";
@@ -525,7 +499,9 @@
     f: () => { at("find").focus(); at("find").select(); }, t: () => at("as-table").click(),
   };
   const handle = () => {
-    root.addEventListener("keydown", (event) => {
+    // Where the page is the player its keys work wherever the focus is; in a report, once the player has it.
+    const alone = root.parentElement.tagName === "MAIN";
+    (alone ? document : root).addEventListener("keydown", (event) => {
       const kind = event.target.tagName, typing = kind === "SELECT" || (kind === "INPUT" && event.target.type !== "range");
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (typing && event.key !== "Escape") return;
@@ -541,7 +517,7 @@
     at("colour").addEventListener("change", () => { mode = at("colour").value; legend(); ask(true); });
     at("layout").addEventListener("change", resize);
     at("find").addEventListener("change", () => start(at("find").value.trim() || null));
-    at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); ask(true); });
+    at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); reveal = table.hidden ? null : table; ask(true); });
     root.addEventListener("click", (event) => { const job = event.target.closest("[data-job]"); if (job) start(job.dataset.job); });
     root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track.draw(); start(follow); }));
     addEventListener("resize", resize);
@@ -552,6 +528,7 @@
   // Where the page opens: in the middle of the longest queue or, where nobody waits, where most GPUs are busy.
   const busiest = () => {
     const { from, to } = track.shown, { queued, busy } = track.means(sides[0].scene, from, to), most = Math.max(...queued), values = most > 0 ? queued : busy;
+    at("why").textContent = `Opened ${most > 0 ? "at the longest queue" : "where most GPUs are busy"}${sides.length > 1 ? ` of ${sides[0].scene.label}` : ""}.`;
     return from + ((values.indexOf(Math.max(...values)) + 0.5) / values.length) * (to - from);
   };
   const begin = async () => {
@@ -561,6 +538,7 @@
       at("said").textContent = `This browser cannot unpack the page's data (${error.message}).`;
       return;
     }
+    differ = paint(scenes);
     const boxes = [...root.querySelectorAll(".side")];
     root.classList.remove("loading");
     sides = boxes.map((box, n) => new Side(scenes[n], box));
@@ -570,7 +548,7 @@
     track.handle();
     track.open();
     move(busiest());
-    window.ringbcoPlayer = { move, play, last: LAST, track, series: (side, from = 0, to = LAST) => track.means(sides[side].scene, from, to), frame: () => sides.forEach((side) => side.draw()) };
+    window.ringbcoPlayer = { scenes: () => scenes, move, play, last: LAST, track, series: (side, from = 0, to = LAST) => track.means(sides[side].scene, from, to), frame: () => sides.forEach((side) => side.draw()) };
     root.dataset.ready = "";
   };
   requestAnimationFrame(() => setTimeout(begin));

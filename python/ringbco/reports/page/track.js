@@ -3,7 +3,7 @@
 const ringbcoTrack = (player) => {
   "use strict";
   const { root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask } = player;
-  const BINS = 600, LEAST = LAST / 1e6, TOP = 15, TALL = 32, AXIS = 18, DAY = 86400;
+  const BINS = 600, LEAST = LAST / 1e6, TOP = 15, TALL = 32, AXIS = 18, LINE = 6, DAY = 86400, FONT = "11px system-ui, sans-serif";
   const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 4, 7, 14, 28, 56, 91, 182, 364, 728, 3640, 36400, 364000].map((days) => days * DAY)];
   const canvas = at("track"), span = data.last - data.first, shown = { from: 0, to: LAST };
   const last = data.submitted === null ? LAST : Math.round(((data.submitted - data.first) / span) * LAST);
@@ -48,20 +48,27 @@ const ringbcoTrack = (player) => {
     const days = found.map((time) => parts(time)[0]);
     return found.map((time, n) => { const [day, hour] = parts(time); return [time, step >= DAY || days[n - 1] !== day ? day : "", step >= DAY ? "" : hour.slice(0, step >= 60 ? 5 : 8)]; });
   };
-  const axis = (pen, width, height) => {
-    const bottom = height - AXIS, from = seconds(shown.from), long = seconds(shown.to) - from;
+  // Those of an axis so wide: the place of each, where its text begins, and the text; "" where there is no room.
+  const marks = (width) => {
+    const pen = canvas.getContext("2d"), from = seconds(shown.from), long = seconds(shown.to) - from;
+    pen.font = FONT;
     const there = instants(width), midnight = (hour) => hour === "" || /^00:00(:00)?$/.test(hour), named = there.some(([, , hour]) => midnight(hour));
     let free = 0;
-    for (const [n, [time, day, hour]] of there.entries()) {
+    return there.map(([time, day, hour], n) => {
       const x = Math.round(((time - from) / long) * width);
       // Midnight says which day begins; where there is none, the first instant says which day it is.
       const text = day && midnight(hour) ? day : n || named ? hour : `${day}, ${hour}`, wide = pen.measureText(text).width, left = Math.min(Math.max(0, x - wide / 2), width - wide);
+      if (left < free) return [x, left, ""];
+      free = left + wide + 10;
+      return [x, left, text];
+    });
+  };
+  const axis = (pen, width, height) => {
+    for (const [x, left, text] of marks(width)) {
       pen.fillStyle = tone("--line");
-      pen.fillRect(x, 0, 1, bottom + 4);
-      if (left < free) continue;
+      pen.fillRect(x, 0, 1, height - AXIS + 4);
       pen.fillStyle = tone("--soft");
       pen.fillText(text, left, height - 4);
-      free = left + wide + 10;
     }
   };
 
@@ -69,10 +76,10 @@ const ringbcoTrack = (player) => {
   const draw = () => {
     const sides = player.sides(), lanes = sides.length, scale = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
     const kinds = [...new Set(sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.ended[scene.stays.ended[row]])))];
-    const height = 100 + (kinds.length ? lanes * 12 + 4 : 0) + AXIS, pen = canvas.getContext("2d");
+    const each = kinds.length * LINE + 3, height = 100 + (kinds.length ? lanes * each + 4 : 0) + AXIS, pen = canvas.getContext("2d");
     canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = `${height}px`;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.font = "11px system-ui, sans-serif";
+    pen.font = FONT;
     axis(pen, width, height);
     const series = sides.map(({ scene }) => means(scene, shown.from, shown.to)), gpus = sides[0].scene.base[sides[0].scene.servers.gpus.length];
     const most = Math.max(1, ...series.flatMap(({ queued }) => queued));
@@ -81,27 +88,33 @@ const ringbcoTrack = (player) => {
       values.forEach((value, n) => { const y = top + TALL * (1 - Math.min(value / limit, 1)); pen.lineTo((n / BINS) * width, y); pen.lineTo(((n + 1) / BINS) * width, y); });
       pen.stroke();
     };
-    sides.forEach(({ scene }, n) => {
-      pen.strokeStyle = tone(n ? "--second" : "--first");
+    // Solid lines first: the dashes of another above them show both where they coincide.
+    for (const n of [...sides.keys()].sort((a, b) => sides[a].scene.dashes.length - sides[b].scene.dashes.length)) {
+      const { scene } = sides[n];
+      pen.strokeStyle = tone(scene.tone);
       pen.lineWidth = 1.5;
+      pen.setLineDash(scene.dashes);
       path(series[n].busy, scene.base[scene.servers.gpus.length], TOP);
       path(series[n].queued, most, TOP + 49);
+    }
+    pen.setLineDash([]);
+    sides.forEach(({ scene }, n) => {
       const seen = new Set();
       for (const row of scene.events) {
         const x = Math.round(share(scene.stays.end[row]) * width), kind = scene.ended[scene.stays.ended[row]];
         if (x < 0 || x > width || seen.has(`${x} ${kind}`)) continue;
         seen.add(`${x} ${kind}`);
         pen.fillStyle = EVENTS[kind] || OTHER;
-        pen.fillRect(x, 102 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
+        pen.fillRect(x, 102 + n * each + kinds.indexOf(kind) * LINE, 1.5, LINE - 1);
       }
     });
     pen.fillStyle = tone("--soft");
     pen.fillText(`GPUs busy, of ${gpus.toLocaleString("en")}`, 0, 11);
-    pen.fillText(`jobs waiting, up to ${Math.round(most).toLocaleString("en")}`, 0, 60);
+    pen.fillText(`jobs waiting, at most ${Math.round(most).toLocaleString("en")}`, 0, 60);
     at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
     const whole = shown.from <= 0 && shown.to >= LAST, place = at("place");
-    at("all").hidden = whole;
-    at("part").textContent = whole ? "" : shown.from <= 0 && shown.to === last ? `Up to the last submission, ${clock(last)}` : `${clock(shown.from)} to ${clock(shown.to)}`;
+    at("all").disabled = whole;
+    at("part").textContent = whole ? "" : shown.from <= 0 && shown.to === last ? `Up to the last submission, ${clock(last)}.` : `${clock(shown.from)} to ${clock(shown.to)}.`;
     place.min = (shown.from / LAST) * 1e6;
     place.max = (shown.to / LAST) * 1e6;
   };
@@ -148,5 +161,5 @@ const ringbcoTrack = (player) => {
     if (last > LAST * 0.02 && last < LAST * 0.98) shown.to = last;
     draw();
   };
-  return { shown, share, clock, means, draw, show, all, zoom, turn, handle, open };
+  return { shown, share, clock, means, marks, draw, show, all, zoom, turn, handle, open };
 };
