@@ -37,7 +37,7 @@ def answer(comparison: Comparison) -> list[str]:
     if comparison.not_comparable:
         return [
             f"These are results of other jobs or on another cluster than {comparison.baseline_label}'s"
-            f" ({_listed(comparison.not_comparable)}): none is the best of all."
+            f" ({listed(comparison.not_comparable)}): none is the best of all."
         ]
     if any(comparison.figure(label, _KEY).value is None for label in comparison.outcomes):
         return []
@@ -55,7 +55,7 @@ def _soonest(comparison: Comparison) -> str:
     best, *labels = comparison.outcomes
     ties = [label for label in labels if same(_mean(comparison, label), _mean(comparison, best))]
     others = [label for label in labels if label not in ties]
-    text = f"{_listed([best, *ties])} {'have' if ties else 'has'} the least mean completion time, "
+    text = f"{listed([best, *ties])} {'have' if ties else 'has'} the least mean completion time, "
     if not others:
         text = f"{'Both' if len(ties) == 1 else f'All {len(ties) + 1}'} finish jobs alike: mean "
     text += _with_range(comparison, best)
@@ -113,7 +113,7 @@ def _who_pays(comparison: Comparison) -> list[str]:
     if not worse:
         return [f"No size of jobs is worse off than under {other}."] if len(ours) > 1 else []
     of = "In the first run worse off" if comparison.summaries_by_run else "Worse off"
-    return [f"{of} than under {other}: jobs of {_listed(worse)}."]
+    return [f"{of} than under {other}: jobs of {listed(worse)}."]
 
 
 def _lost_by_size(outcome: Outcome) -> dict[int, float]:
@@ -180,7 +180,7 @@ def _to_try(outcome: Outcome) -> list[str]:
     return ["More GPUs would help: ringbco sweep over cluster tells how many."]
 
 
-def _listed(texts: list[str]) -> str:
+def listed(texts: list[str]) -> str:
     """ "a, b and c"; of many the first ones, and how many more there are."""
     if len(texts) > _MOST_NAMED:
         texts = [*texts[: _MOST_NAMED - 1], f"{len(texts) - _MOST_NAMED + 1} others"]
