@@ -100,7 +100,7 @@ def test_too_many_lines_are_averaged_and_the_page_says_so(folder: Path) -> None:
     assert {row["line"] for row in kept(figure)} == {
         f"{p}, kappa {k}" for p in VARIED["policy"] for k in (1, 2, 8)
     }
-    assert "Means over load and seed." in figure.note
+    assert "Averaged over load and seed." in figure.note
     assert {row["points"] for row in kept(figure)} == {20}
     for each in made.values():
         on_white(each)
@@ -150,6 +150,34 @@ def test_policies_alone_and_loads_alone(folder: Path) -> None:
         )
         text, _ = sweep_page(only(read_sweep(folder), frame, name), title="t")
         assert f'<p class="answer">{said}</p>' in text
+
+
+def test_a_colour_means_one_policy_on_the_whole_page(folder: Path) -> None:
+    """Hues are policies in every chart; where rows name the policies, other settings are shades of blue."""
+    runs = read_sweep(folder)
+    hues: dict[str, set[str]] = {}
+    blues: dict[str, set[str]] = {}
+    for name, figure in drawn(runs).items():
+        if figure.chart is None:
+            continue
+        scale = layers(figure)["point"]["color"]["scale"]
+        for line, colour in zip(scale["domain"], scale["range"], strict=True):
+            if name.startswith("policy-"):
+                blues.setdefault(line, set()).add(colour)
+            else:
+                hues.setdefault(line.split(",")[0], set()).add(colour)
+    assert {policy: len(colours) for policy, colours in hues.items()} == {"fifo": 1, "sjf": 1}
+    assert hues["fifo"] != hues["sjf"]
+    assert len(blues) == 9
+    assert all(len(colours) == 1 for colours in blues.values())
+    assert not set().union(*hues.values()) & set().union(*blues.values())
+    # Lines of one hue differ in dashes, their dots in shape.
+    encodings = layers(drawn(runs)["kappa-mean-jct"])
+    dashes = encodings["line"]["strokeDash"]["scale"]
+    symbols = encodings["point"]["shape"]["scale"]
+    assert dashes["domain"] == symbols["domain"]
+    fifo = [n for n, line in enumerate(dashes["domain"]) if line.startswith("fifo")]
+    assert len({str(dashes["range"][n]) for n in fifo}) == len({symbols["range"][n] for n in fifo}) == 3
 
 
 def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
@@ -234,7 +262,7 @@ def test_two_settings_of_numbers_have_a_map_with_numbers_in_its_cells(folder: Pa
         assert cell["value"] == pytest.approx(mine.mean(), rel=1e-9)
     marks = [layer["mark"]["type"] for layer in figure.chart.to_dict()["layer"]]
     assert marks == ["rect", "rect", "text"]
-    assert "Means over policy and seed." in figure.note
+    assert "Averaged over policy and seed." in figure.note
     assert heat_map(only(runs, runs.frame, "policy", "kappa")) is None
 
 

@@ -229,7 +229,7 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("rungs", "Trials at each rung", "Trials of all searches that reached each rung.",
             data_parts.rungs, shapes.lines, {
                 "x": alt.X("rung:O", title="rung").axis(labelAngle=0), "y": alt.Y("trials:Q", title="trials"),
-                "dots": True}),
+                "marked": True}),
     ),
     "Services": (
         Row("services-replicas", "Replicas", "", data_time.replicas, shapes.areas, {

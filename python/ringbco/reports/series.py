@@ -53,7 +53,15 @@ TONES: Final = {
     "#f6b26b": "#c98a45",
     "#e2692c": "#ef7b40",
     "#9c1c10": "#ff9a86",
+    # Of values that ascend.
+    "#a9cbe8": "#33506d",
+    "#7fb0dc": "#47709a",
+    "#558fc8": "#6490bd",
+    "#346fae": "#86b0d9",
+    "#1f5089": "#abcdec",
+    "#10335e": "#d3e6f7",
 }
+SHADES: Final = tuple(TONES)[-6:]
 COLOURS: Final = tuple(TONES)[:6]
 """Of the first five results, and of all others."""
 GREY: Final = COLOURS[-1]
@@ -74,6 +82,7 @@ GLANCE: Final = "At a glance"
 """The chapter of a page's first screen."""
 
 DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
+SYMBOLS: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _LONGEST: Final = 280  # of a legend's texts, pixels: it begins where the plot does, beside the names
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
@@ -184,20 +193,35 @@ def looks(results: Iterable[str]) -> dict[str, int]:
     return {label: _OF_BASELINE if label == baseline else next(free, FIRST) for label in labels}
 
 
-def _shades(results: Mapping[str, object]) -> tuple[dict[str, str], dict[str, int]]:
-    """What a legend calls each result, by its label or as one of the others; then the place of each name."""
+class Look(NamedTuple):
+    """How a line or a dot is drawn."""
+
+    colour: str
+    dashes: Sequence[int]
+    symbol: str = SYMBOLS[0]
+
+
+class Styled(dict[str, Look]):
+    """Labels with looks of their own, where those of `looks` would not do."""
+
+
+def _shades(results: Mapping[str, object]) -> tuple[dict[str, str], dict[str, Look]]:
+    """What a legend calls each result, by its label or as one of the others; then the look of each name."""
+    if isinstance(results, Styled):
+        return {label: label for label in results}, results
     places = looks(results)
     grey = [label for label, place in places.items() if place == FIRST]
     others = f"{len(grey)} others"
     called = {label: others if label in grey and len(grey) > 1 else label for label in places}
     order = sorted(places, key=lambda label: called[label] == others)
-    return called, {called[label]: places[label] for label in order}
+    found = {called[label]: Look(COLOURS[places[label]], DASHES[places[label]]) for label in order}
+    return called, found
 
 
 def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
     """With a column `shade`, by which a result has its colour, and rows of grey ones first, to lie below."""
-    called, places = _shades(results)
-    above = sorted(called, key=lambda label: places[called[label]] == FIRST)
+    called, found = _shades(results)
+    above = sorted(called, key=lambda label: found[called[label]].colour == GREY)
     place = {label: number for number, label in enumerate(above)}
     return (
         data.with_columns(
@@ -211,19 +235,29 @@ def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
 
 def colour(results: Mapping[str, object]) -> alt.Color:
     """One colour a result of data that are `shaded`, the same in every chart."""
-    _, places = _shades(results)
+    _, found = _shades(results)
     return alt.Color(
         "shade:N",
-        scale=alt.Scale(domain=list(places), range=[COLOURS[place] for place in places.values()]),
-        legend=None if len(places) == 1 else legend(list(places), 6),
+        scale=alt.Scale(domain=list(found), range=[look.colour for look in found.values()]),
+        legend=None if len(found) == 1 else legend(list(found), 6),
     )
+
+
+def dots(results: Mapping[str, object]) -> dict[str, Any]:
+    """The encodings of dots: colours, and symbols where several share one."""
+    _, found = _shades(results)
+    told: dict[str, Any] = {"color": colour(results)}
+    if len({look.symbol for look in found.values()}) > 1:
+        symbols = alt.Scale(domain=list(found), range=[look.symbol for look in found.values()])
+        told["shape"] = alt.Shape("shade:N", scale=symbols, legend=legend(list(found), 6))
+    return told
 
 
 def strokes(results: Mapping[str, object]) -> dict[str, Any]:
     """The encodings of lines: colours, and dashes for readers who do not tell those apart."""
-    _, places = _shades(results)
-    dashes = alt.Scale(domain=list(places), range=[DASHES[place] for place in places.values()])
-    known = None if len(places) == 1 else legend(list(places), 6)
+    _, found = _shades(results)
+    dashes = alt.Scale(domain=list(found), range=[list(look.dashes) for look in found.values()])
+    known = None if len(found) == 1 else legend(list(found), 6)
     return {
         "color": colour(results),
         "strokeDash": alt.StrokeDash("shade:N", scale=dashes, legend=known),

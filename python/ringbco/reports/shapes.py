@@ -23,6 +23,7 @@ from ringbco.reports.series import (
     WIDTH,
     Figure,
     colour,
+    dots,
     from_zero,
     legend,
     scaled,
@@ -175,9 +176,9 @@ def rows(
     if beside:
         y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
     base = alt.Chart(_tooltips(data, results, told)).encode(**y, description="said:N")
-    told_apart = colour(results)
+    told_apart = dots(results)
     if of_results:  # the axis tells them
-        told_apart = told_apart.legend(None)
+        told_apart = {"color": told_apart["color"].legend(None)}
     layers = []
     if least is not None:
         bound = base.transform_filter(f"isValid(datum.{least})").mark_tick(color=GREY, thickness=3, size=16)
@@ -185,9 +186,8 @@ def rows(
     if ends is not None:
         low, high = ends
         line = base.mark_rule(strokeWidth=2, opacity=0.55)
-        layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart))
-    dots = base.mark_point(filled=True, size=70, opacity=1)
-    layers.append(dots.encode(x=x, color=told_apart))
+        layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart["color"]))
+    layers.append(base.mark_point(filled=True, size=70, opacity=1).encode(x=x, **told_apart))
     each = max(_row(names), _BESIDE * len(results) + 6 if beside else 0)
     return replace(figure, chart=alt.layer(*layers), height=each * len(names) + _AXIS)
 
@@ -248,12 +248,12 @@ def lines(
     y: alt.Y,
     x: alt.X | None = None,
     mark: Mapping[str, Any] = STEPS,
-    dots: bool = False,
+    marked: bool = False,
     ends: tuple[str, str] | None = None,
     aim: Aim | None = None,
     told: Sequence[str] = ("policy",),
 ) -> Figure:
-    """A line a result. x: None for time. dots: whether the points are marked. ends: columns from where to
+    """A line a result. x: None for time. marked: whether the points are. ends: columns from where to
     where a bar goes through a point."""
     if x is None:
         data, x = over(data)
@@ -264,10 +264,13 @@ def lines(
         bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.45)
         layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=None), y2=high, color=colour(results)))
     drawn = base.mark_line(clip=True, strokeJoin="round", **mark).encode(**strokes(results))
-    layers.append(drawn if dots else drawn.encode(description="said:N"))
-    if dots:
+    layers.append(drawn if marked else drawn.encode(description="said:N"))
+    if marked:
         points = base.mark_point(filled=True, size=50, opacity=1)
-        layers.append(points.encode(color=colour(results), description="said:N"))
+        told_apart = dots(results)
+        if "shape" not in told_apart:  # the legend shows the lines, whose dashes would cut its dots
+            told_apart["color"] = told_apart["color"].legend(None)
+        layers.append(points.encode(**told_apart, description="said:N"))
     return replace(figure, chart=alt.layer(*layers) if len(layers) > 1 else layers[0])
 
 

@@ -245,7 +245,9 @@ def _best(runs: SweepRuns) -> tuple[str, Table]:
     columns_shown = columns_shown[: max(_MAX_COLUMNS - len(runs.axes), len(runs.measures))]
 
     def row(point: Point) -> list[Cell]:
-        settings = [Cell(row_texts(axis.name, point.settings[axis.name])) for axis in axes] or [Cell("all")]
+        settings = [
+            Cell(row_texts(axis.name, point.settings[axis.name]), words=axis.places is None) for axis in axes
+        ] or [Cell("all")]
         cells = [_cell(measure, point.figures.get(measure.key)) for measure in columns_shown]
         if point in leaders:
             cells[0] = cells[0]._replace(best=True)
