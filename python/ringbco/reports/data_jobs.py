@@ -41,7 +41,7 @@ CAUSES: Final = {
     "wait_fragmented": ("enough idle, but not where it must be", "#123F6E"),
 }
 LONGEST: Final = 10
-NOBODY: Final = "Nobody waited."
+NOBODY: Final = "No job waited."
 _NOISE: Final = 1e-6  # s, of a mean
 _LITTLE: Final = 1e-4  # of all time: what no bar would show
 _OTHERS: Final = "all others"
