@@ -130,7 +130,7 @@ def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:
     ("seeds", "said"),
     [
         (1, "one run: add --seeds 6 to tell differences from chance"),
-        (3, "too few runs: 3, at least 6 are needed"),
+        (3, "too few runs: 3, at least 6 are needed for verdicts: add --seeds 6"),
     ],
 )
 def test_few_runs_have_no_star(jobs: pl.DataFrame, seeds: int, said: str) -> None:
