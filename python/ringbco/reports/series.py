@@ -310,7 +310,7 @@ def scaled(
         margin = (high - low) / 12
         values, texts = _even(low - margin, high + margin, times)
         scale = alt.Scale(domain=[low - margin, high + margin], nice=False, zero=False)
-        return Scaled(scale, _axis(values, texts, **axis))
+        return Scaled(scale, ticked(values, texts, **axis))
     # Below a second, and a thousandth of a number, there is nothing to tell apart.
     low = min(max(low, 1.0 if times else 1e-3), high)
     if even or high / low <= _SPAN:
@@ -328,7 +328,7 @@ def scaled(
         values, texts = [least, *values], {least: zero, **texts}
         floor = least / (ceiling / least) ** 0.02
     scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
-    return Scaled(scale, _axis(values, texts, **axis), least, low)
+    return Scaled(scale, ticked(values, texts, **axis), least, low)
 
 
 def from_zero(low: float, high: float, *, times: bool, **axis: Any) -> Scaled:
@@ -337,10 +337,11 @@ def from_zero(low: float, high: float, *, times: bool, **axis: Any) -> Scaled:
         high = 1.0
     values, texts = _even(low, high, times)
     scale = alt.Scale(domain=[low * 1.02, high * 1.02], nice=False)
-    return Scaled(scale, _axis(values, texts, **axis))
+    return Scaled(scale, ticked(values, texts, **axis))
 
 
-def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
+def ticked(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
+    """An axis with these ticks and their texts."""
     labels = "".join(f"datum.value === {value!r} ? '{texts[value]}' : " for value in values) + "''"
     return alt.Axis(values=list(values), labelExpr=labels, labelFlush=False, labelOverlap=True, **more)
 
@@ -380,7 +381,7 @@ def _times(smallest: float, largest: float) -> tuple[list[float], dict[float, st
 
 def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
     """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
-    return _axis(*_times(smallest, largest), **options)
+    return ticked(*_times(smallest, largest), **options)
 
 
 def size_class() -> pl.Expr:

@@ -7,6 +7,7 @@ draws a dot for each class and result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
@@ -31,6 +32,7 @@ from ringbco.reports.series import (
     short,
     strokes,
 )
+from ringbco.reports.time_axis import over
 from ringbco.result.outcome import Outcome
 from ringbco.units import time
 
@@ -87,22 +89,6 @@ def _tooltips(data: pl.DataFrame, results: Labels, told: Sequence[str] = ("polic
 def amount(column: str, title: str | None = None, **axis: Any) -> alt.Y:
     """An axis of amounts beside others, all as far from the left."""
     return alt.Y(f"{column}:Q", title=title).axis(**{"tickCount": 5, "minExtent": 34} | axis)
-
-
-def over(data: pl.DataFrame) -> tuple[pl.DataFrame, alt.X]:
-    """The columns `day` and `end_day` in the unit that reads best, and their axis."""
-    names = [name for name in ("day", "end_day") if name in data.columns]
-    last = max(float(data.select(pl.col(name).max()).item() or 0.0) for name in names)
-    each, unit = next(
-        (n, unit) for n, unit in ((1, "days"), (24, "hours"), (1_440, "minutes")) if last * n > 2 or n > 24
-    )
-    data = data.with_columns(pl.col(name) * each for name in names)
-    return data, alt.X("day:Q", title=f"{unit} since the first submission").axis(
-        grid=False, tickCount=6
-    ).scale(
-        nice=False,
-        domain=[min(0.0, float(data.select(pl.col("day").min()).item() or 0.0)), max(last * each, 1e-9)],
-    )
 
 
 def _classes(data: pl.DataFrame, by: str) -> list[str]:
@@ -223,7 +209,7 @@ def stack(
         "order": alt.Order("place:Q"),
     }
     if by is None:
-        data, x = over(data)
+        data, x = over(data, results)
         chart = alt.Chart(said(short(data), (part,))).mark_area(interpolate="step-after")
         encoded |= {"x": x, "y": amount(value, across).stack("zero").scale(nice=False)}
         return replace(figure, chart=chart.encode(**encoded, description="said:N"))
@@ -256,7 +242,7 @@ def lines(
     """A line a result. x: None for time. marked: whether the points are. ends: columns from where to
     where a bar goes through a point."""
     if x is None:
-        data, x = over(data)
+        data, x = over(data, results)
     base = alt.Chart(_tooltips(data, results, told)).encode(x=x, y=y)
     layers = _aimed(aim, y)
     if ends is not None:
@@ -305,7 +291,7 @@ def areas(
 ) -> Figure:
     """An area a result. x: None for time. wanted: a line instead, over a grey area of rows that are that."""
     if x is None:
-        data, x = over(data)
+        data, x = over(data, results)
     base = alt.Chart(_tooltips(data, results)).encode(x=x, y=y, description="said:N")
     if not wanted:
         area = base.mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1})
@@ -357,9 +343,10 @@ def cells(
         .sort("step", "row", "day")
         .with_columns(dark=lightest + (darkest - lightest) * pl.col("step") / (_LEVELS - 1))
     )
-    ends, x = over(data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]})))
+    whole = data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]}))
+    ends, x = over(whole, results)
     data = data.with_columns(ends.head(data.height))
-    named = sorted({round(1 + (most - 1) * n / 3, 1) for n in range(4)})
+    named = range(1, int(most) + 1, max(1, math.ceil((most - 1) / 3)))
     domain, span = ([1.0, most], [lightest, darkest]) if most > 1 else ([0.0, 1.0], [lightest, lightest])
     shade = (
         alt.Opacity("dark:Q", title=None)
@@ -372,7 +359,7 @@ def cells(
             symbolFillColor=HOT,
             values=[_dark(value, domain, span) for value in named],
             labelExpr=" ".join(
-                f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value:g}' :" for value in named
+                f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value}' :" for value in named
             )
             + " ''",
         )
@@ -393,9 +380,8 @@ def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float
 
 def stepped_lanes(figure: Figure, results: Labels, data: pl.DataFrame, *, lanes: Lanes, lane: int) -> Figure:
     """A lane a job, in which the GPUs that it held are a bar: the more, the higher. lane: pixels."""
-    bars, x = over(data)
+    bars, x = over(data, results, lanes.span)
     each = float(bars["end_day"].to_numpy().max()) / float(data["end_day"].to_numpy().max())
-    x = x.scale(domain=[end * each for end in lanes.span], nice=False).axis(grid=False, tickCount=6)
     rules = lanes.rules.with_columns(pl.col("day", "end_day") * each)
     named = "".join(f"datum.value === {value} ? '{text}' : " for value, text in lanes.ticks.items())
     up = alt.Y("top:Q", title="GPUs").scale(domain=[0, lanes.jobs], reverse=True, nice=False)
