@@ -150,7 +150,7 @@ def test_what_is_told_of_a_stay() -> None:
         ({"policy": "fifo"}, "in the order of fifo"),
         ({"policy": "sjf"}, "in the order of sjf"),
         ({"policy": "srtf"}, "in the ranking by least remaining run time"),
-        ({"policy": "gittins"}, "those first that have waited longest"),
+        ({"policy": "gittins"}, "longest wait first"),
     ],
 )
 def test_the_queue_is_in_the_order_of_the_policy(given: dict[str, Any], told: str) -> None:

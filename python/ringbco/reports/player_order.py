@@ -30,7 +30,7 @@ def ranks(outcome: Outcome, stays: pl.DataFrame) -> tuple[NDArray[np.uint32], st
     which never waits.
     """
     since, own = stays["since"].to_numpy(), stays["of"].is_not_null().to_numpy()
-    place, told = since, "those first that have waited longest"
+    place, told = since, "longest wait first"
     if own.any():
         record = Record(outcome, job_table(outcome, None))
         keys = _keys(record)

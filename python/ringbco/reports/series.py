@@ -155,6 +155,12 @@ class Scaled(NamedTuple):
     least: float = 0.0
     low: float = 0.0
 
+    def titled(self, title: str | None) -> str | None:
+        """An axis title, with the kind of scale where it is logarithmic."""
+        if self.scale.to_dict().get("type") != "log":
+            return title
+        return "log scale" if title is None else f"{title} (log scale)"
+
     def place(self, column: str) -> pl.Expr:
         """A column's values as the axis shows them."""
         value = pl.col(column)
@@ -170,7 +176,7 @@ def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
     """The results of which each has a chart of its own, and what the notes say where those are not all."""
     drawn = dict(islice(results.items(), MOST_BESIDE))
     few = len(drawn) < len(results)
-    return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
+    return drawn, f" Only the first {len(drawn)} of {len(results)} results are shown." if few else ""
 
 
 class Ranked(dict[str, Outcome]):
@@ -391,12 +397,12 @@ def size_class() -> pl.Expr:
 
 
 def size_names(results: Mapping[str, Outcome]) -> dict[int, str]:
-    """What the classes that have jobs in any result are called: GPUs, and how many jobs in a line below."""
+    """What the classes that have jobs in any result are called: GPUs, and how many jobs."""
     counts = pl.concat(
         measured(outcome).group_by(size_class()).agg(jobs=pl.len()) for outcome in results.values()
     )
     ends = counts.group_by("size").agg(least=pl.col("jobs").min(), most=pl.col("jobs").max()).sort("size")
-    return {size: f"{gpus_of_class(size)}\n{_jobs(least, most)}" for size, least, most in ends.iter_rows()}
+    return {size: f"{gpus_of_class(size)} ({_jobs(least, most)})" for size, least, most in ends.iter_rows()}
 
 
 def _jobs(least: int, most: int) -> str:

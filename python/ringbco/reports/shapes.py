@@ -153,6 +153,7 @@ def rows(
     there = [value, *(ends or ()), *((least,) if least else ())]
     if number is None:
         scale = scaled(data, *there, times=times, zero=zero, near=of_results, grid=True)
+        across = scale.titled(across)
         x = alt.X(f"{value}:Q", title=across, scale=scale.scale, axis=scale.axis)
         data = data.with_columns(scale.place(name) for name in there if data[name].count())
     else:
@@ -211,7 +212,7 @@ def stack(
     if by is None:
         data, x = over(data, results)
         chart = alt.Chart(said(short(data), (part,))).mark_area(interpolate="step-after")
-        encoded |= {"x": x, "y": amount(value, across).stack("zero").scale(nice=False)}
+        encoded |= {"x": x, "y": amount(value, across, tickMinStep=1).stack("zero").scale(nice=False)}
         return replace(figure, chart=chart.encode(**encoded, description="said:N"))
     classes = _classes(data, by)
     sums = data.group_by(by).agg(

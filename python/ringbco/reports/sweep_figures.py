@@ -218,7 +218,7 @@ def _lines(
         ends = drawn.select("value", "low", "high", target=pl.lit(target, dtype=pl.Float64))
         zero = AT_ONCE if times and "wait" in measure.key else "0"
         scale = scaled(ends, *ends.columns, times=times, zero=zero, grid=True)
-        y = alt.Y("value:Q", title=None, scale=scale.scale, axis=scale.axis)
+        y = alt.Y("value:Q", title=scale.titled(None), scale=scale.scale, axis=scale.axis)
         placed = [scale.place(name) for name in ends.columns if ends[name].count()]
         ends = ends.with_columns(placed)
         drawn = drawn.with_columns(ends.drop("target"))
@@ -232,7 +232,11 @@ def _lines(
         texts = map(row_texts, [""] * len(places), places)
         each = (f"datum.value === {place!r} ? '{text}' : " for place, text in zip(places, texts, strict=True))
         ticks = {"values": places, "labelExpr": "".join(each) + "''"}
-    x = alt.X("place:Q", title=_axis_title(axis), scale=alt.Scale(nice=False, padding=14, **kind))
+    x = alt.X(
+        "place:Q",
+        title=_axis_title(axis) + " (log scale)" * wide,
+        scale=alt.Scale(nice=False, padding=14, **kind),
+    )
     return shapes.lines(
         replace(figure, height=220),
         lines,

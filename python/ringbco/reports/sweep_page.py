@@ -128,7 +128,7 @@ def _answers(runs: SweepRuns) -> list[str]:
         lines = [line for result in results for line in result.lines()]
         more = len(lines) - _MAX_ANSWERS
         told = [f"{line[0].upper()}{line[1:]}." for line in lines[:_MAX_ANSWERS]]
-        return told + ([f"{more} more such lines are printed by ringbco sweep."] if more > 0 else [])
+        return told + ([f"ringbco sweep prints {more} more lines."] if more > 0 else [])
     if not runs.ranked:
         return []
     if len(runs.scenarios) == 1 and runs.chosen:
@@ -283,7 +283,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
     made = []
     if runs.axes:
         rows = [words(axis.title, _values(axis)) for axis in runs.axes]
-        made.append(Table("Varied", ["setting", "values"], rows))
+        made.append(Table("Varied settings", ["setting", "values"], rows))
     named = runs.spec.get("runs")
     if isinstance(named, Mapping):
         rows = [
@@ -295,7 +295,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
     base = runs.spec.get("base")
     if isinstance(base, Mapping) and base:
         base_rows = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]
-        made.append(Table("For all runs", ["setting", "value"], base_rows))
+        made.append(Table("Common settings", ["setting", "value"], base_rows))
     return made
 
 

@@ -168,7 +168,7 @@
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
       this.box.querySelector(".label").textContent = scene.label;
-      this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
+      this.box.querySelector(".order").textContent = `Waiting jobs, ${scene.order}`;
       this.fit();
     }
     // The largest cells with which all servers fit; the canvas grows where not even the smallest do.
@@ -349,7 +349,7 @@
         return item;
       });
       if (this.queued > rows.length) rows.push(element("li", `and ${(this.queued - rows.length).toLocaleString("en")} more`));
-      if (!rows.length) rows.push(element("li", "nobody waits"));
+      if (!rows.length) rows.push(element("li", "no job waits"));
       this.box.querySelector("ol").replaceChildren(...rows);
       this.box.querySelector(".state").textContent = this.state;
     }
@@ -364,7 +364,7 @@
         row.append(element("th", name, { scope: "row" }));
         row.insertCell().textContent = scene.servers.gpus[server];
         if (scene.servers.gpu_type) row.insertCell().textContent = scene.servers.gpu_type[server];
-        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "nobody";
+        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "idle";
       });
       made.append(body);
       const more = scene.servers.index.length - TABLE;
