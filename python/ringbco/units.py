@@ -274,7 +274,8 @@ def plain(value: object, absent: str = "None") -> str:
 def shared(kind: Kind | None, values: Iterable[float]) -> tuple[str, Callable[[float], str]]:
     """What a column of figures has in common: its unit, "" for none, and how each is written without it.
 
-    Times are in the unit in which the middle one of those that are not 0 reads best.
+    Times are in the unit in which the middle one of those that are not 0 reads best. One below a hundredth of
+    it has a unit of its own.
     """
     if kind == "share":
         return "%", lambda value: number(100.0 * value)
@@ -286,7 +287,12 @@ def shared(kind: Kind | None, values: Iterable[float]) -> tuple[str, Callable[[f
         return "GPU-h", lambda value: number(value / _HOUR)
     there = sorted(abs(value) for value in values if value != 0 and math.isfinite(value))
     unit, name = unit_of(there[len(there) // 2] if there else 0.0)
-    return name, lambda value: number(value / unit)
+    return name, lambda value: number(value / unit) if not 0 < abs(value) < unit / 100 else _small(value)
+
+
+def _small(seconds: float) -> str:
+    unit, name = unit_of(seconds)
+    return f"{number(seconds / unit, 2)} {name}"
 
 
 def brief(kind: Kind | None, value: float) -> str:

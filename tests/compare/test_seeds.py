@@ -119,7 +119,7 @@ def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:
     figures = [figure for chapter in chapters(comparison) for figure in chapter.figures]
     for figure in figures:
         of_first = figure.of != "sjf" and figure.name != "mean"
-        assert (f"The first of {SEEDS} runs." in figure.note) == of_first, figure.name
+        assert (f"Run 0 of {SEEDS}." in figure.note) == of_first, figure.name
     body = text(page(comparison, chapters(comparison), title="t"))
     for label in LABELS:
         assert f"{label} " in body
@@ -130,7 +130,7 @@ def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:
     ("seeds", "said"),
     [
         (1, "one run: add --seeds 6 to tell differences from chance"),
-        (3, "too few runs: 3, at least 6 are needed"),
+        (3, "too few runs: 3, at least 6 are needed for verdicts: add --seeds 6"),
     ],
 )
 def test_few_runs_have_no_star(jobs: pl.DataFrame, seeds: int, said: str) -> None:

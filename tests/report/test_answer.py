@@ -17,9 +17,10 @@ from ringbco.reports.answer import answer
 from ringbco.reports.audited import MOST_JOBS, audit_line
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
+from ringbco.reports.overtaken import overtaken
 from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
-from ringbco.units import time
+from ringbco.units import number, time
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +53,21 @@ def test_the_best_the_baseline_and_the_bound(results: dict[str, Outcome]) -> Non
     }
     bounds = {label: [6 * hour / 1.0091] for label in made}
     # 0.91 % is rounded up, for it is a promise; the difference is not.
-    says = "srtf has the least mean completion time, 6.00 h, 14.3 % below fifo, at most 0.91 % above any"
-    assert said(made, known_bounds=bounds)[0] == f"{says} schedule."
+    says = "srtf has the lowest mean completion time, 6.00 h, 14.3 % below fifo, within 0.91 % of the best"
+    assert said(made, known_bounds=bounds)[0] == f"{says} possible."
     bounds = {label: [6 * hour / 1.00911] for label in made}
-    assert "at most 0.92 % above any schedule" in said(made, known_bounds=bounds)[0]
+    assert "within 0.92 % of the best possible" in said(made, known_bounds=bounds)[0]
     first, *_ = said(made, known_bounds=bounds, baseline="srtf")
     assert "7.7 % below sjf" in first  # the next, as the best is the baseline
     known = {label: [6 * hour] for label in made}
-    assert said(made, known_bounds=known)[0].endswith("14.3 % below fifo, which no schedule can better.")
+    assert said(made, known_bounds=known)[0].endswith("14.3 % below fifo, the best possible.")
     # Little is not nothing.
     known = {label: [6 * hour / 1.00002] for label in made}
-    assert "at most 0.0020 % above any schedule" in said(made, known_bounds=known)[0]
+    assert "within 0.0020 % of the best possible" in said(made, known_bounds=known)[0]
+    # Above 100 % it is a ratio, rounded up as well.
+    for bound, told in ((3.0, "within 100 % of"), (2.9, "at most 2.1 times"), (0.6001, "at most 10 times")):
+        known = {label: [bound * hour] for label in made}
+        assert f"{told} the best possible." in said(made, known_bounds=known)[0]
 
 
 def test_ties_are_said_to_be_ties(results: dict[str, Outcome]) -> None:
@@ -72,13 +77,13 @@ def test_ties_are_said_to_be_ties(results: dict[str, Outcome]) -> None:
     made["sjf"] = with_mean(results["sjf"], 3_600.0 * (1 + 1e-12))
     none = {label: [None] for label in made}
     assert said(made, known_bounds=none)[0] == (
-        "srtf and sjf have the least mean completion time, 60.0 min, 50.0 % below fifo."
+        "srtf and sjf have the lowest mean completion time, 60.0 min, 50.0 % below fifo."
     )
     alike = {label: with_mean(outcome, 7_200.0) for label, outcome in made.items()}
-    assert said(alike, known_bounds=none) == ["All 3 finish jobs alike: mean 2.00 h."]
+    assert said(alike, known_bounds=none) == ["All 3 have the same mean completion time, 2.00 h."]
     two = {"fifo": results["fifo"], "again": results["fifo"]}
     assert said(two, known_bounds={label: [None] for label in two})[0].startswith(
-        "Both finish jobs alike: mean "
+        "Both have the same mean completion time, "
     )
 
 
@@ -93,7 +98,7 @@ def test_of_several_runs_the_verdict_is_told(
         {"b": results["fifo"], "a": results["srtf"]}, repeated, none, Runs("fresh tables"), baseline
     )
     assert answer(made.best_first)[:2] == [
-        "a has the least mean completion time, 110 s (100 s to 2.00 min in 6 runs).",
+        "a has the lowest mean completion time, 110 s (100 s to 2.00 min in 6 runs).",
         *made.sentences(),
     ]
 
@@ -105,17 +110,17 @@ def test_who_pays_for_the_best(results: dict[str, Outcome]) -> None:
     best = dataclasses.replace(with_mean(results["fifo"], 60.0), jobs=slower)
     theirs = jobs.filter(large).select((pl.col("jct") - pl.col("ideal_run_time")).mean()).item()
     assert said({"fifo": results["fifo"], "other": best})[1] == (
-        f"Worse off than under fifo: jobs of 5\N{EN DASH}8 GPUs ({time(theirs + 7_200.0)} longer"
-        f" than alone, not {time(theirs)})."
+        f"Slower than under fifo: jobs of 5\N{EN DASH}8 GPUs (mean delay {time(theirs + 7_200.0)} instead"
+        f" of {time(theirs)})."
     )
     assert said({"fifo": results["fifo"], "rand": replay(busy_jobs(150), "4x4", policy="rand")})[1] == (
-        "No size of jobs is worse off than under rand."
+        "No job-size class is slower than under rand."
     )
 
 
 def test_other_jobs_have_no_best(results: dict[str, Outcome]) -> None:
     (only,) = said({"fifo": results["fifo"], "few": replay(busy_jobs(20), "4x4", policy="srtf")})
-    assert "other jobs or on another cluster than fifo's (few): none is the best" in only
+    assert only == "Not ranked, because the jobs or the cluster differ from those of fifo: few."
 
 
 def waited(behind: float, gpus: float, apart: float, **more: Any) -> list[str]:
@@ -132,7 +137,7 @@ def waited(behind: float, gpus: float, apart: float, **more: Any) -> list[str]:
 def test_one_result_says_what_waiting_was_for_and_what_to_try() -> None:
     assert waited(0.0, 95.0, 5.0) == [
         "p90 wait 0 s, p99 4.20 h; nearly all of it waiting for GPUs.",
-        "Try --policy sjf, or tiresias where run times are not known: short jobs then go first.",
+        "Try --policy sjf, or tiresias if run times are unknown: short jobs then start first.",
     ]
     assert waited(0.0, 95.0, 5.0, policy="sjf")[1].startswith("More GPUs would help")
     first, second = waited(70.0, 30.0, 0.0)
@@ -141,16 +146,42 @@ def test_one_result_says_what_waiting_was_for_and_what_to_try() -> None:
     first, second = waited(0.0, 45.0, 55.0)
     assert "55 % of it waiting, fragmented, 45 % waiting for GPUs" in first
     assert second.startswith("Try --placement best-fit")
-    assert waited(0.0, 0.0, 0.0) == ["Nobody waited."]
+    assert waited(0.0, 0.0, 0.0) == ["No job waited."]
 
 
 def test_where_contention_takes_more_than_waiting_that_is_said() -> None:
     outcome = replay(busy_jobs(10), "4x4", policy="fifo")
     jobs = outcome.jobs.with_columns(run_contention=pl.col("waited").cast(pl.Float32) + 60.0)
     assert said({"fifo": dataclasses.replace(outcome, jobs=jobs)})[-1] == (
-        "Jobs lose more by running slower, spread over servers or in contention, than by waiting: try"
-        " --policy sjf-bco, which places jobs by it."
+        "Jobs lose more time to running spread over servers or in contention than to waiting: try"
+        " --policy sjf-bco, which avoids contention."
     )
+
+
+def overtaking(small: int, **options: Any) -> tuple[Outcome, str]:
+    """A job of all 8 GPUs behind a small one, small ones after it; what is said of it."""
+    rows = [("first", 0.0, 4, 10.0), ("large", 1.0, 8, 100.0)]
+    rows += [(f"s{n}", 10.0 * n + 2.0, 4, 19.0) for n in range(small)]
+    names = ["job_id", "submit_time", "num_gpus", "duration"]
+    outcome = replay(pl.DataFrame(rows, schema=names, orient="row"), "1x8", **options)
+    return outcome, said({"it": outcome})[-1]
+
+
+def test_jobs_that_are_overtaken_do_not_lack_gpus() -> None:
+    outcome, told = overtaking(40, policy="fifo", queue="skip")
+    share = overtaken(outcome)
+    assert share > 0.9
+    assert told == (
+        f"In {number(100.0 * share, 2)} % of that time jobs submitted later held enough GPUs: try"
+        " --queue easy, under which no job delays the head of the queue."
+    )
+    assert "try --aging 1d" in overtaking(40, policy="smallest", queue="skip")[1]
+    # Behind earlier jobs alone nobody is overtaken.
+    outcome, told = overtaking(40, policy="fifo", queue="easy")
+    assert overtaken(outcome) < 0.5
+    assert "submitted later" not in told
+    outcome, _ = overtaking(0, policy="fifo", queue="skip")
+    assert overtaken(outcome) == 0.0
 
 
 # The page
@@ -211,10 +242,10 @@ def test_nothing_to_draw_is_a_sentence() -> None:
     result = {figure.name: figure for chapter in chapters(one) for figure in chapter.figures}
     nothing = {name: figure.instead for name, figure in result.items() if figure.chart is None}
     assert nothing == {
-        "time": "All of it is running alone: there is nothing to save.",
-        "who-sizes": "No job took longer than alone.",
-        "wait": "Nobody waited.",
-        "queue": "No job ever waited in the queue.",
+        "time": "No job was delayed.",
+        "who-sizes": "No job took longer than it would alone.",
+        "wait": "No job waited.",
+        "queue": "No job waited in the queue.",
     }
     assert [chapter.title for chapter in chapters(one)] == ["At a glance", "Jobs", "The cluster over time"]
     text = page(one, chapters(one), title="t")

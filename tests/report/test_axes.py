@@ -7,7 +7,7 @@ import pytest
 
 from ringbco.reports.series import scaled
 from ringbco.result.figures import COMPARED
-from ringbco.units import time
+from ringbco.units import shared, time
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,21 @@ def test_what_is_nearly_as_large_is_seen_near() -> None:
     assert near.scale.to_dict()["domain"][0] > 20_000
     assert far.scale.to_dict()["domain"][0] == 0
     assert "5.9 h" in near.axis.to_dict()["labelExpr"]
+
+
+def test_a_logarithmic_axis_says_so() -> None:
+    for values, told in (([1.0, 9.0], ("wait (log scale)", "log scale")), ([1.0, 2.0], ("wait", None))):
+        made = scaled(pl.DataFrame({"value": values}), "value", times=True)
+        assert (made.titled("wait"), made.titled(None)) == told
+
+
+def test_what_is_tiny_in_the_unit_of_its_column_has_a_unit_of_its_own() -> None:
+    unit, written = shared("time", [4.0864, 86_400.0 * 3, 86_400.0 * 4])
+    assert unit == "d"
+    assert [written(value) for value in (4.0864, 0.0, 864.0, 863.9, 86_400.0)] == [
+        "4.1 s",
+        "0",
+        "0.0100",
+        "14 min",
+        "1.00",
+    ]

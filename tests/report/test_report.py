@@ -176,7 +176,7 @@ def test_causes_of_waiting_by_size(results: dict[str, Outcome]) -> None:
     jobs = results[order[0]].jobs
     data = rows_of(figures[0])
     large = jobs.filter(pl.col("num_gpus").is_between(5, 8))
-    shown = data.filter(pl.col("size") == f"5\N{EN DASH}8 GPUs\n{large.height} jobs")
+    shown = data.filter(pl.col("size") == f"5\N{EN DASH}8 GPUs ({large.height} jobs)")
     assert set(shown["jobs"]) == {large.height}
     assert shown["wait"].sum() == pytest.approx(large["waited"].mean(), rel=1e-4)
     worst = data_jobs.longest(results["fifo"])
@@ -269,9 +269,9 @@ def test_size_classes(results: dict[str, Outcome], gpus: int, name: str) -> None
     jobs = results["fifo"].jobs.head(2).with_columns(num_gpus=pl.lit(gpus, dtype=pl.UInt32))
     name = name.replace("-", "\N{EN DASH}")
     both = {"a": dataclasses.replace(results["fifo"], jobs=jobs)}
-    assert list(series.size_names(both).values()) == [f"{name}\n2 jobs"]
+    assert list(series.size_names(both).values()) == [f"{name} (2 jobs)"]
     both["b"] = dataclasses.replace(results["fifo"], jobs=jobs.head(1))
-    assert list(series.size_names(both).values()) == [f"{name}\n1 to 2 jobs"]
+    assert list(series.size_names(both).values()) == [f"{name} (1 to 2 jobs)"]
 
 
 def test_the_tables(results: dict[str, Outcome]) -> None:

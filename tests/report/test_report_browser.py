@@ -68,9 +68,14 @@ def test_the_page_of_results(tab: Tab, report: Path, dark: bool, width: int) -> 
     assert len({x for x, _ in places}) == {320: 1, 420: 1, 1280: 2, 2560: 4}[width]
     if width <= 420:
         assert [y for _, y in places] == sorted(y for _, y in places)
-    # A row of a table is a card where there is none.
-    cards = tab.evaluate("getComputedStyle(document.querySelector('tbody tr')).display")
-    assert (cards == "block") == (width <= 420)
+    # A table that is too wide for the screen scrolls in its box, never the page.
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('.scroll')].map(one => getComputedStyle(one).overflowX)"
+    )
+    assert set(boxes) == {"auto" if width <= 420 else "visible"}
+    wide = "[...document.querySelectorAll('.scroll')].some(one => one.scrollWidth > one.clientWidth + 1)"
+    assert tab.evaluate(wide) or width > 420
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_words_of_a_picture_are_within_it(tab: Tab, results: dict[str, Outcome], tmp_path: Path) -> None:
@@ -106,7 +111,7 @@ def test_the_page_of_a_diff(
     assert tab.faults() == []
     titles = tab.evaluate("[...document.querySelectorAll('h1, h2')].map(title => title.textContent)")
     assert titles[0] == "</script>one and <b>two"
-    assert titles[-2:] == ["Gained most", "Lost most"]
+    assert titles[-2:] == ["Largest gains", "Largest losses"]
     first = tab.evaluate("[...document.querySelectorAll('section:last-of-type tbody th')][0].textContent")
     assert first == difference.most_changed("slower")[0]["job_id"]
 

@@ -22,7 +22,7 @@ from test_report import rows_of
 DASH = "\N{EN DASH}"
 # What the charts call things, spelt out here: a label beside the wrong column must not pass.
 PARTS = {
-    "waiting its turn": "wait_behind",
+    "waiting behind others": "wait_behind",
     "waiting for GPUs": "wait_gpus",
     "waiting, fragmented": "wait_fragmented",
     "running alone": "ideal_run_time",
@@ -72,7 +72,7 @@ def figures(results: dict[str, Outcome]) -> dict[str, Figure]:
 def named(size: str, outcome: Outcome) -> str:
     """What the charts call a class of sizes, with its jobs."""
     count = outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size])).height
-    return f"{size}\n{count} jobs"
+    return f"{size} ({count} jobs)"
 
 
 def by_name(results: dict[str, Outcome]) -> dict[str, Figure]:
@@ -133,8 +133,8 @@ def test_a_figure_over_runs_is_called_what_it_is(results: dict[str, Outcome]) ->
         for label, one in results.items()
     }
     said = {
-        "moved": (0.0, "The dot is run 0, the jobs as they are; the line is the range over 6 runs."),
-        "fresh tables": (2.5, "The dot is the median of 6 tables, the line its interval of 95 %."),
+        "moved": (0.0, "Dot: run 0, the jobs as they are. Line: range over 6 runs."),
+        "fresh tables": (2.5, "Dot: median of 6 tables. Line: its 95 % interval."),
     }
     for kind, (beyond, note) in said.items():
         comparison = Comparison(results, summaries, variation=Runs(kind))  # type: ignore[arg-type]
@@ -275,7 +275,7 @@ def last_demand(results: dict[str, Outcome]) -> float:
     ("name", "column", "scale", "title"),
     [
         ("utilisation", "busy_gpus", 16, "GPUs held"),
-        ("queue", "queued_gpus", 1, "GPUs asked for"),
+        ("queue", "queued_gpus", 1, "GPUs requested"),
         ("contention", "mean_contention", 1, "mean contention"),
     ],
 )

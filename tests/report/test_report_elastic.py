@@ -251,7 +251,7 @@ def test_a_job_of_very_many_stays_is_drawn_by_means() -> None:
     assert lanes.averaged
     assert lanes.bars.height == MOST_STAYS
     assert lanes.bars["gpus"].mean() == pytest.approx(5.0, rel=0.01)
-    assert "drawn by means" in figure_of({"a": many}, "elastic-lanes-1").note
+    assert "averaged, without pauses" in figure_of({"a": many}, "elastic-lanes-1").note
 
 
 def test_the_page_has_the_chapter(results: dict[str, Outcome]) -> None:
@@ -267,7 +267,7 @@ def test_of_many_results_the_first_have_lanes(results: dict[str, Outcome]) -> No
     many = {f"r{number}": results["afs"] for number in range(MOST_BESIDE + 1)}
     chapter = chapter_of(many)
     assert len(chapter.figures) == MOST_BESIDE + 2
-    assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in chapter.figures[0].note
+    assert f"Only the first {MOST_BESIDE} of {MOST_BESIDE + 1} results are shown." in chapter.figures[0].note
 
 
 def test_results_that_may_not_resize_are_left_out(results: dict[str, Outcome]) -> None:
@@ -276,7 +276,7 @@ def test_results_that_may_not_resize_are_left_out(results: dict[str, Outcome]) -
     chapter = chapter_of({"afs": bare, "rigid": rigid})
     names = [figure.name for figure in chapter.figures]
     assert names == ["elastic-lanes-1", "elastic-resized", "elastic-held"]
-    assert "Results that may not resize are left out." in chapter.figures[-1].note
+    assert "Results without resizing are not shown." in chapter.figures[-1].note
 
 
 @pytest.mark.parametrize(

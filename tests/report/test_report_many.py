@@ -93,7 +93,7 @@ def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest,
     assert each < 400
     assert f"through {each} of its points" in figures["jct"].note
     intervals = charts.intervals_each(len(results))
-    assert (f"over {intervals} even intervals" in figures["utilisation"].note) == (intervals < 160)
+    assert (f"over {intervals} equal intervals" in figures["utilisation"].note) == (intervals < 160)
 
 
 def test_any_number_of_results_leaves_points() -> None:
@@ -178,7 +178,7 @@ def test_of_many_the_first_eight_have_charts_of_their_own(chapters_of: Drawn) ->
     for kind in ("servers", "causes"):
         own = [figure for name, figure in figures.items() if name.startswith(kind)]
         assert len(own) == 8
-        assert all("first 8 results of 13" in figure.note for figure in own if not figure.instead)
+        assert all("first 8 of 13 results" in figure.note for figure in own if not figure.instead)
 
 
 class _Tables(HTMLParser):

@@ -103,7 +103,10 @@ def test_many_results_are_bounded(small: Outcome) -> None:
     many = {f"r{number}": small for number in range(MOST_BESIDE + 1)}
     result = figures(many)
     assert len(result) == MOST_BESIDE + 2
-    assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in result["shares-fill-1"].note
+    assert (
+        f"Only the first {MOST_BESIDE} of {MOST_BESIDE + 1} results are shown."
+        in result["shares-fill-1"].note
+    )
 
 
 def test_without_shares_or_allocations() -> None:

@@ -100,13 +100,84 @@ def test_too_many_lines_are_averaged_and_the_page_says_so(folder: Path) -> None:
     assert {row["line"] for row in kept(figure)} == {
         f"{p}, kappa {k}" for p in VARIED["policy"] for k in (1, 2, 8)
     }
-    assert "Means over load and seed." in figure.note
+    assert "Averaged over load and seed." in figure.note
     assert {row["points"] for row in kept(figure)} == {20}
     for each in made.values():
         on_white(each)
     text, _ = sweep_page(crowded, title="t")
-    assert "The best 30 of 360 points" in text
-    assert "Figures are means over the seeds that the specification varies." in text
+    assert "30 of 360 points, grouped by inter-bandwidth and load; in each group the best by" in text
+    assert "Figures are means over the seeds of the specification." in text
+
+
+def test_loads_are_scenarios_in_which_policies_compete(folder: Path) -> None:
+    """The least load has the shortest times whatever the policy: it is no choice."""
+    row = read_sweep(folder).frame.head(1)
+    means = {"fifo": (1.0, 2.0, 30.0, 7.0), "sjf": (1.0, 3.0, 20.0, 6.0), "rand": (1.0, 4.0, 20.0, 5.0)}
+    frame = pl.concat(
+        row.with_columns(policy=pl.lit(policy), load=pl.lit(0.1 * (n + 1)), mean_jct=pl.lit(3_600.0 * hours))
+        for policy, those in means.items()
+        for n, hours in enumerate(those)
+    )
+    runs = only(read_sweep(folder), frame, "policy", "load")
+    assert [axis.name for axis in runs.given] == ["load"]
+    led = [[point.settings["policy"] for point in scenario.leaders] for scenario in runs.scenarios]
+    assert led == [[], ["fifo"], ["sjf", "rand"], ["rand"]]
+    text, _ = sweep_page(runs, title="t")
+    assert (
+        "rand has the lowest mean completion time in 2 of 4 scenarios (load); fifo in 1 and sjf in 1,"
+        " counting 1 tie for each.</p>\n<p>In 1 of 4 all choices are equal.</p>"
+    ) in text
+    # The table keeps scenarios together; green is the best of each.
+    rows = re.findall(r'scope="row">([\d.]+)</th>\s<td[^>]*>(\w+)</td>\s<td [^>]*?(class="best")?>', text)
+    assert [load for load, *_ in rows] == [load for load in ("0.1", "0.2", "0.3", "0.4") for _ in range(3)]
+    best = [(load, policy) for load, policy, mark in rows if mark]
+    assert best == [("0.2", "fifo"), ("0.3", "sjf"), ("0.3", "rand"), ("0.4", "rand")]
+    assert "<caption></caption>" not in text
+
+
+def test_policies_alone_and_loads_alone(folder: Path) -> None:
+    row = read_sweep(folder).frame.head(1)
+    both = [("fifo", 7_200.0), ("sjf", 3_600.0)]
+    for name, said in (
+        ("policy", "sjf has the lowest mean completion time, 60.0 min, 50.0 % below fifo (2.00 h)."),
+        (
+            "trace",
+            "The mean completion time ranges from 60.0 min (trace sjf) to 2.00 h (trace fifo).",
+        ),
+    ):
+        frame = pl.concat(
+            row.with_columns(pl.lit(value).alias(name), mean_jct=pl.lit(mean)) for value, mean in both
+        )
+        text, _ = sweep_page(only(read_sweep(folder), frame, name), title="t")
+        assert f'<p class="answer">{said}</p>' in text
+
+
+def test_a_colour_means_one_policy_on_the_whole_page(folder: Path) -> None:
+    """Hues are policies in every chart; where rows name the policies, other settings are shades of blue."""
+    runs = read_sweep(folder)
+    hues: dict[str, set[str]] = {}
+    blues: dict[str, set[str]] = {}
+    for name, figure in drawn(runs).items():
+        if figure.chart is None:
+            continue
+        scale = layers(figure)["point"]["color"]["scale"]
+        for line, colour in zip(scale["domain"], scale["range"], strict=True):
+            if name.startswith("policy-"):
+                blues.setdefault(line, set()).add(colour)
+            else:
+                hues.setdefault(line.split(",")[0], set()).add(colour)
+    assert {policy: len(colours) for policy, colours in hues.items()} == {"fifo": 1, "sjf": 1}
+    assert hues["fifo"] != hues["sjf"]
+    assert len(blues) == 9
+    assert all(len(colours) == 1 for colours in blues.values())
+    assert not set().union(*hues.values()) & set().union(*blues.values())
+    # Lines of one hue differ in dashes, their dots in shape.
+    encodings = layers(drawn(runs)["kappa-mean-jct"])
+    dashes = encodings["line"]["strokeDash"]["scale"]
+    symbols = encodings["point"]["shape"]["scale"]
+    assert dashes["domain"] == symbols["domain"]
+    fifo = [n for n, line in enumerate(dashes["domain"]) if line.startswith("fifo")]
+    assert len({str(dashes["range"][n]) for n in fifo}) == len({symbols["range"][n] for n in fifo}) == 3
 
 
 def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
@@ -191,7 +262,7 @@ def test_two_settings_of_numbers_have_a_map_with_numbers_in_its_cells(folder: Pa
         assert cell["value"] == pytest.approx(mine.mean(), rel=1e-9)
     marks = [layer["mark"]["type"] for layer in figure.chart.to_dict()["layer"]]
     assert marks == ["rect", "rect", "text"]
-    assert "Means over policy and seed." in figure.note
+    assert "Averaged over policy and seed." in figure.note
     assert heat_map(only(runs, runs.frame, "policy", "kappa")) is None
 
 
@@ -242,7 +313,7 @@ def test_the_page_and_its_refusals(folder: Path, invoke: Invoke, tmp_path: Path)
     assert "13 charts of a sweep of 36 runs" in done.stdout
     text = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert "<title>small.csv on 4x2</title>" in text
-    assert "All points by mean completion time" in text
+    assert "All points, grouped by inter-bandwidth; in each group the best by mean completion time" in text
     names = {path.stem for path in (tmp_path / "pictures").glob("*.png")}
     assert names == {*drawn(read_sweep(folder)), "map-mean-jct"}
     again = invoke("report", folder, "-o", "s.html", "--png", "pictures", "--force")

@@ -211,7 +211,7 @@ def test_sentences_of_moved_runs(found: Held, told: str) -> None:
     assert sentence(pair(), found) == told
     assert sentence(pair(), found._replace(verdict=None)) is None
     few = Held(0.5, None, 5, "too few runs")
-    assert sentence(pair(), few) == "too few runs: 5, at least 6 are needed"
+    assert sentence(pair(), few) == "too few runs: 5, at least 6 are needed for verdicts: add --seeds 6"
 
 
 def test_sentences_of_fresh_tables() -> None:
@@ -278,7 +278,7 @@ def test_what_is_said_of_the_runs() -> None:
     assert of_runs(6, runs) == [six]
     assert of_runs(6, runs, 20) == [six, first]
     assert of_runs(6, runs, 21) == ["one in twenty pairs that are alike may be called apart", six, first]
-    assert of_runs(5, runs, 30)[:-2] == ["too few runs: 5, at least 6 are needed"]
+    assert of_runs(5, runs, 30)[:-2] == ["too few runs: 5, at least 6 are needed for verdicts: add --seeds 6"]
     median = "figures are medians over the tables, not means"
     assert of_runs(6, Runs("fresh tables"), 1)[-1] == median
 

@@ -193,7 +193,7 @@ def _of_figures() -> str:
         if row.unit:
             first.setdefault(row.key, row)
             scopes[row.key] = scopes.get(row.key, frozenset()) | row.scopes
-    rows: dict[tuple[object, ...], list[Figure]] = {}
+    rows: dict[tuple[str, str | None, str, str], list[Figure]] = {}
     for key, row in first.items():
         of = ", ".join(scope for scope in _SCOPES if scope in scopes[key])
         rows.setdefault((row.spread or key, row.unit, row.better, of), []).append(row)

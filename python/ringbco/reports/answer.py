@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.reports.data_jobs import beyond
+from ringbco.reports.overtaken import overtaken
 from ringbco.reports.series import gpus_of_class, size_class
 from ringbco.result.causes import WAITS
 from ringbco.result.comparison import Comparison
@@ -23,6 +24,9 @@ _MOST: Final = 0.6
 _MORE: Final = 1.05
 _NOTICED: Final = 60.0  # s; by so much, and the factor above, a size class must be worse off to be named
 _MOST_NAMED: Final = 4
+_OVERTAKEN: Final = 0.5
+"""The share of waiting from which on it is others' turn, and not the number of GPUs, that jobs wait for."""
+_AGING: Final = ("sjf", "smallest", "qssf", "fairshare")
 
 
 def answer(comparison: Comparison) -> list[str]:
@@ -31,8 +35,8 @@ def answer(comparison: Comparison) -> list[str]:
         return _of_one(comparison)
     if comparison.not_comparable:
         return [
-            f"These are results of other jobs or on another cluster than {comparison.baseline_label}'s"
-            f" ({_listed(comparison.not_comparable)}): none is the best of all."
+            f"Not ranked, because the jobs or the cluster differ from those of {comparison.baseline_label}:"
+            f" {listed(comparison.not_comparable)}."
         ]
     if any(comparison.figure(label, _KEY).value is None for label in comparison.outcomes):
         return []
@@ -50,9 +54,9 @@ def _soonest(comparison: Comparison) -> str:
     best, *labels = comparison.outcomes
     ties = [label for label in labels if same(_mean(comparison, label), _mean(comparison, best))]
     others = [label for label in labels if label not in ties]
-    text = f"{_listed([best, *ties])} {'have' if ties else 'has'} the least mean completion time, "
+    text = f"{listed([best, *ties])} {'have' if ties else 'has'} the lowest mean completion time, "
     if not others:
-        text = f"{'Both' if len(ties) == 1 else f'All {len(ties) + 1}'} finish jobs alike: mean "
+        text = f"{'Both' if len(ties) == 1 else f'All {len(ties) + 1}'} have the same mean completion time, "
     text += _with_range(comparison, best)
     if others and not comparison.summaries_by_run:
         other = comparison.baseline_label if comparison.baseline_label in others else others[0]
@@ -88,8 +92,10 @@ def _percent(share: float) -> str:
 def _above_bound(share: float) -> str:
     """How far the mean is above the bound at most: rounded up."""
     if share < 1e-9:  # all but rounding
-        return "which no schedule can better"
-    return f"at most {number_up(100.0 * share, 2)} % above any schedule"
+        return "the best possible"
+    if share > 1.0:
+        return f"at most {number_up(1.0 + share, 2)} times the best possible"
+    return f"within {number_up(100.0 * share, 2)} % of the best possible"
 
 
 def _who_pays(comparison: Comparison) -> list[str]:
@@ -101,14 +107,14 @@ def _who_pays(comparison: Comparison) -> list[str]:
         return []
     ours, theirs = (_lost_by_size(comparison.outcomes[label]) for label in (best, other))
     worse = [
-        f"{gpus_of_class(size)} ({time(lost)} longer than alone, not {time(max(theirs[size], 0.0))})"
+        f"{gpus_of_class(size)} (mean delay {time(lost)} instead of {time(max(theirs[size], 0.0))})"
         for size, lost in sorted(ours.items())
         if size in theirs and lost > max(theirs[size] * _MORE, 0.0) and lost - theirs[size] > _NOTICED
     ]
     if not worse:
-        return [f"No size of jobs is worse off than under {other}."] if len(ours) > 1 else []
-    of = "In the first run worse off" if comparison.summaries_by_run else "Worse off"
-    return [f"{of} than under {other}: jobs of {_listed(worse)}."]
+        return [f"No job-size class is slower than under {other}."] if len(ours) > 1 else []
+    of = "In run 0 slower" if comparison.summaries_by_run else "Slower"
+    return [f"{of} than under {other}: jobs of {listed(worse)}."]
 
 
 def _lost_by_size(outcome: Outcome) -> dict[int, float]:
@@ -124,16 +130,16 @@ def _of_one(comparison: Comparison) -> list[str]:
         return []
     waited, slowed = _sums(outcome, "waited"), _sums(outcome, "run_spread", "run_contention")
     if sum(waited.values()) <= 0:
-        lines = ["Nobody waited."]
+        lines = ["No job waited."]
     else:
         text = f"p90 wait {_with_range(comparison, label, 'p90_wait')}"
         waits = _sums(outcome, *WAITS)
         of = f"; {_of_what(waits)}" if sum(waits.values()) > 0 else ""
         lines = [f"{text}, p99 {_with_range(comparison, label, 'p99_wait')}{of}."]
     if sum(slowed.values()) > sum(waited.values()):
-        more = "Jobs lose more by running slower, spread over servers or in contention, than by waiting"
+        more = "Jobs lose more time to running spread over servers or in contention than to waiting"
         known = outcome.run.get("options", {}).get("policy") == "sjf-bco"
-        return [*lines, f"{more}." if known else f"{more}: try --policy sjf-bco, which places jobs by it."]
+        return [*lines, f"{more}." if known else f"{more}: try --policy sjf-bco, which avoids contention."]
     return [*lines, *_to_try(outcome)]
 
 
@@ -163,16 +169,32 @@ def _to_try(outcome: Outcome) -> list[str]:
         return []
     options: Mapping[str, Any] = outcome.run.get("options", {})
     cause = max(waits, key=lambda name: waits[name])
+    queued = options.get("policy") in QUEUES
     if cause == "wait_fragmented":
-        return ["Try --placement best-fit, which keeps servers whole, or --policy repack, which moves jobs."]
-    if cause == "wait_behind" and options.get("policy") in QUEUES and options.get("queue") == "strict":
-        return ["Try --queue easy, by which jobs pass the head where that does not delay it."]
+        return ["Try --placement best-fit, which keeps servers free, or --policy repack, which moves jobs."]
+    if cause == "wait_behind" and queued and options.get("queue") == "strict":
+        return ["Try --queue easy: later jobs start where they do not delay the head of the queue."]
+    share = overtaken(outcome) if cause == "wait_gpus" else 0.0
+    if share >= _OVERTAKEN:
+        told = f"In {_percent(share)} % of that time jobs submitted later held enough GPUs"
+        return [f"{told}: {_instead(options, queued)}."]
     if options.get("policy") == "fifo" and options.get("order") == "fifo":
-        return ["Try --policy sjf, or tiresias where run times are not known: short jobs then go first."]
-    return ["More GPUs would help: ringbco sweep over cluster tells how many."]
+        return ["Try --policy sjf, or tiresias if run times are unknown: short jobs then start first."]
+    return ["More GPUs would help: ringbco sweep over cluster shows how many."]
 
 
-def _listed(texts: list[str]) -> str:
+def _instead(options: Mapping[str, Any], queued: bool) -> str:
+    """What lets fewer jobs overtake others."""
+    if queued and options.get("order") in _AGING:
+        return "try --aging 1d, after which a waiting job is not overtaken"
+    if queued and options.get("queue") == "skip":
+        return "try --queue easy, under which no job delays the head of the queue"
+    if queued and options.get("queue") == "easy":
+        return "try --queue conservative, which reserves GPUs for more jobs than the first"
+    return "under --policy fifo --queue easy fewer jobs are overtaken"
+
+
+def listed(texts: list[str]) -> str:
     """ "a, b and c"; of many the first ones, and how many more there are."""
     if len(texts) > _MOST_NAMED:
         texts = [*texts[: _MOST_NAMED - 1], f"{len(texts) - _MOST_NAMED + 1} others"]

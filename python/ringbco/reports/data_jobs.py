@@ -32,13 +32,13 @@ PARTS: Final = {
     "waited": ("waiting", "#2B7BBA"),
     "run_spread": ("spread", "#F0A94B"),
     "run_contention": ("contention", "#D9541E"),
-    "run_beyond": ("running longer", "#D9541E"),
+    "run_beyond": ("running slower", "#D9541E"),
     "lost_time": ("pausing, saving", "#A3341C"),
     "lost_work": ("lost work", "#6E1F12"),
 }
 CAUSES: Final = {name: PARTS[name] for name in WAITS}
 LONGEST: Final = 10
-NOBODY: Final = "Nobody waited."
+NOBODY: Final = "No job waited."
 _NOISE: Final = 1e-6  # s, of a mean
 _LITTLE: Final = 1e-4  # of all time: what no bar would show
 _OTHERS: Final = "all others"
@@ -61,7 +61,7 @@ def means(comparison: Comparison) -> Iterator[Part]:
         data = pl.DataFrame(rows, schema=schema, orient="row")
         intervals = bool(data["low"].count())
         note = f" {_over_runs(comparison)}" if intervals else ""
-        bound = " Grey: no schedule has a lower mean." if data["bound"].count() else ""
+        bound = " Grey: lower bound of any schedule." if data["bound"].count() else ""
         yield Part(
             data,
             also={"ends": ("low", "high") if intervals else None, "least": "bound" if bound else None},
@@ -72,8 +72,8 @@ def means(comparison: Comparison) -> Iterator[Part]:
 def _over_runs(comparison: Comparison) -> str:
     """What a dot and its line are over the runs."""
     if comparison.variation.kind == "fresh tables":
-        return f"The dot is the median of {comparison.runs} tables, the line its interval of 95 %."
-    return f"The dot is run 0, the jobs as they are; the line is the range over {comparison.runs} runs."
+        return f"Dot: median of {comparison.runs} tables. Line: its 95 % interval."
+    return f"Dot: run 0, the jobs as they are. Line: range over {comparison.runs} runs."
 
 
 def time_split(results: Results) -> Iterator[Part]:
@@ -96,7 +96,7 @@ def time_split(results: Results) -> Iterator[Part]:
     data = pl.DataFrame(rows, schema=schema, orient="row")
     saved = data.filter(~pl.col("part").is_in([PARTS["ideal_run_time"][0], PARTS["paused_time"][0]]))
     if np.abs(saved["seconds"]).sum() < _LITTLE * np.abs(data["seconds"]).sum():
-        yield Part.none("All of it is running alone: there is nothing to save.")
+        yield Part.none("No job was delayed.")
         return
     yield Part(data)
 
@@ -144,8 +144,8 @@ def within(results: Results, column: str, title: str) -> Iterator[Part]:
     scale = scaled(data, "seconds", times=True, grid=True)
     yield Part(
         data.with_columns(scale.place("seconds")),
-        also={"x": alt.X("seconds:Q", title=title, scale=scale.scale, axis=scale.axis)},
-        note=f" Each line is drawn through {each} of its points." if each < points_each(1) else "",
+        also={"x": alt.X("seconds:Q", title=scale.titled(title), scale=scale.scale, axis=scale.axis)},
+        note=f" Lines show {each} of their points." if each < points_each(1) else "",
     )
 
 
@@ -171,7 +171,7 @@ def lost_by_owner(results: Results) -> Iterator[Part]:
     others = _jobs_of(f"{rest.height:,} more", int(rest["jobs"].sum()))
     owner = pl.col(by).replace_strict(names, default=others, return_dtype=pl.String).alias("group")
     called = {name: name for name in [*names.values(), others]}
-    yield from _lost(results, owner, "group", called, title=f"Who pays: by {_OWNER[by]}")
+    yield from _lost(results, owner, "group", called, title=f"Delay by {_OWNER[by]}")
 
 
 _OWNER: Final = {"vc": "virtual cluster", "user": "user"}
@@ -203,7 +203,7 @@ def _lost(
     place = {name: number for number, name in enumerate(names)}
     data = data.sort(pl.col(by).replace_strict(place, return_dtype=pl.Int64), maintain_order=True)
     if not (data["lost"] > 0).any():
-        yield Part.none("No job took longer than alone.", title=title)
+        yield Part.none("No job took longer than it would alone.", title=title)
         return
     named = data.with_columns(pl.col(by).replace_strict(names, return_dtype=pl.String))
     yield Part(named, title=title)
@@ -239,7 +239,7 @@ def groups(results: Results) -> Iterator[Part]:
     )
     place = {name: number for number, name in enumerate([*shown, _OTHERS])}
     data = data.sort(pl.col("group").replace_strict(place, return_dtype=pl.Int64), maintain_order=True)
-    some = f", {MOST_GROUPS} of {counts.height:,} shown" if counts.height > MOST_GROUPS else ""
+    some = f"; {MOST_GROUPS} of {counts.height:,} shown" if counts.height > MOST_GROUPS else ""
     yield Part(data, title=f"Slowdown by {_OWNER[by]}", note=f"{some}.")
 
 
@@ -298,7 +298,7 @@ def waits_by_cause(results: Results) -> Iterator[Part]:
         if not (long["wait"] > 0).any():
             yield Part.none(NOBODY, of=label)
             continue
-        again = " Preempted jobs wait again." if "held_time" in results[label].jobs.columns else ""
+        again = " Includes waits after preemption." if "held_time" in results[label].jobs.columns else ""
         yield Part(
             _named(long.sort("size", maintain_order=True), names).with_columns(
                 place=pl.col("cause").replace_strict(place, return_dtype=pl.Int64),
@@ -307,7 +307,7 @@ def waits_by_cause(results: Results) -> Iterator[Part]:
             ),
             of=label,
             also={"ceiling": top},
-            note=again + (" All results on the same scale." if len(results) > 1 else "") + others,
+            note=again + (" All results share one scale." if len(results) > 1 else "") + others,
         )
 
 

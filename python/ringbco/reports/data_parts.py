@@ -132,7 +132,9 @@ def to_best(results: Results) -> Iterator[Part]:
     if frames:
         data = pl.concat(frames)
         scale = scaled(data, "seconds", times=True, grid=True)
-        axis = alt.X("seconds:Q", title="time to the best trial", scale=scale.scale, axis=scale.axis)
+        axis = alt.X(
+            "seconds:Q", title=scale.titled("time to the best trial"), scale=scale.scale, axis=scale.axis
+        )
         yield Part(data.with_columns(scale.place("seconds")), also={"x": axis})
 
 
@@ -157,7 +159,7 @@ def _resizing(results: Results) -> tuple[dict[str, pl.DataFrame], str]:
     }
     if not any(stays["before"].is_not_null().any() for stays in known.values()):
         return {}, ""
-    return known, "" if len(known) == len(results) else " Results that may not resize are left out."
+    return known, "" if len(known) == len(results) else " Results without resizing are not shown."
 
 
 def elastic_lanes(results: Results) -> Iterator[Part]:
@@ -170,10 +172,11 @@ def elastic_lanes(results: Results) -> Iterator[Part]:
         lanes = lanes_of(outcome, known[label], most)
         resized = known[label].filter(pl.col("before").is_not_null())
         hours = float((resized["num_gpus"] * resized["pause"]).sum()) / HOUR
-        averaged = " A job of very many stays is drawn by means, without pauses." if lanes.averaged else ""
+        averaged = " Jobs with very many stays are averaged, without pauses." if lanes.averaged else ""
+        jobs = resized["job_id"].n_unique()
         note = (
-            f" All in all {resized.height:,} resizes of {resized['job_id'].n_unique():,} jobs, in whose"
-            f" pauses {hours:,.1f} GPU-hours were held.{averaged}{others}"
+            f" In total {resized.height:,} resizes of {jobs:,} job{'s' * (jobs > 1)}; their pauses"
+            f" held {hours:,.1f} GPU-hours.{averaged}{others}"
         )
         yield Part(lanes.bars, of=label, also={"lanes": lanes}, note=note)
 

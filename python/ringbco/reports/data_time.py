@@ -56,7 +56,7 @@ def over_time(
 def queue(results: Results) -> Iterator[Part]:
     """GPUs that waiting jobs ask for."""
     for part in over_time(results, "queued_gpus"):
-        yield part if (part.data["value"] > 0).any() else Part.none("No job ever waited in the queue.")
+        yield part if (part.data["value"] > 0).any() else Part.none("No job waited in the queue.")
 
 
 def contention(results: Results) -> Iterator[Part]:
@@ -67,17 +67,13 @@ def contention(results: Results) -> Iterator[Part]:
     alone = pl.col("mean_contention").clip(lower_bound=1.0)
     for part in over_time(results, "mean_contention", lambda _: alone):
         met = (part.data["value"] > 1).any()
-        yield (
-            part
-            if met
-            else Part.none("No job met contention: none shared a server with another spanning one.")
-        )
+        yield (part if met else Part.none("No contention: no two jobs that span servers shared one."))
 
 
 def busy(results: Results) -> Iterator[Part]:
     """The share of all GPUs that jobs hold."""
     each = charts.intervals_each(len(results))
-    said = f" Means over {each} even intervals." if each < charts.intervals_each(1) else ""
+    said = f" Averaged over {each} equal intervals." if each < charts.intervals_each(1) else ""
     parts = over_time(results, "busy_gpus", lambda of: pl.col("busy_gpus") / max(sum(server_gpus(of)), 1))
     return (replace(part, note=said) for part in parts)
 
@@ -166,9 +162,9 @@ def replicas(results: Results) -> Iterator[Part]:
                 change = np.diff(rows["replicas"].to_numpy().astype(np.float64), prepend=0.0)
                 wanted = _mean(rows["time"].to_numpy(), change, edges)
                 frames[name].append(_steps(edges, {"replicas": wanted}, policy=label, wanted=True))
-    note = "Replicas that run, and in grey those that the service wants, means over even intervals."
+    note = "Running replicas; grey: requested replicas. Averaged over equal intervals."
     if len(names) > len(drawn):
-        note += f" The first {len(drawn)} services of {len(names)} are drawn."
+        note += f" Only the first {len(drawn)} of {len(names)} services are shown."
     for name in drawn:
         yield Part(pl.concat(frames[name]), title=f"Replicas of {name}", note=note)
         note = ""
@@ -256,7 +252,7 @@ def by_server(results: Results) -> Iterator[Part]:
             continue
         days = float(ends[label][-1] - ends[label][0]) / DAY
         sizes = sorted({int(size) for size in np.diff(edges)})
-        among = f" A row is {' or '.join(f'{size:,}' for size in sizes)} neighbouring servers."
+        among = f" One row is {' or '.join(f'{size:,}' for size in sizes)} neighbouring servers."
         yield Part(
             _cells(grid, edges, days / _INTERVALS, top),
             of=label,

@@ -98,8 +98,13 @@ def _scatter(found: Diff) -> Figure:
         )
         .mark_circle(opacity=0.55)
         .encode(
-            x=alt.X("jct_a:Q", title=f"{WHOLE} in A", scale=scale, axis=time_axis(low, high)),
-            y=alt.Y("jct_b:Q", title=f"{WHOLE} in B", scale=scale, axis=time_axis(low, high, minExtent=44)),
+            x=alt.X("jct_a:Q", title=f"{WHOLE} in A (log scale)", scale=scale, axis=time_axis(low, high)),
+            y=alt.Y(
+                "jct_b:Q",
+                title=f"{WHOLE} in B (log scale)",
+                scale=scale,
+                axis=time_axis(low, high, minExtent=44),
+            ),
             size=alt.Size("jobs:Q", legend=None).scale(type="sqrt", range=[18, 220]),
             color=alt.Color(
                 "size:N",
@@ -115,8 +120,8 @@ def _scatter(found: Diff) -> Figure:
         .encode(x="jct_a:Q", y="jct_b:Q")
     )
     note = (
-        "A dot a job by its number of GPUs, the larger the more jobs are there. Below the dashed line jobs"
-        " are faster in B. Logarithmic; below a second counts as one."
+        "One dot per job, coloured by job size; larger dots are several jobs. Jobs below the dashed line are"
+        " faster in B. Times below 1 s are shown as 1 s."
     )
     data = points.select("job_id", "size", "jct_a", "jct_b", "jobs")
     return Figure(
@@ -141,8 +146,8 @@ def _bars(found: Diff) -> Figure:
     }
     figure = Figure(
         "parts",
-        "What the difference is made of",
-        "Mean difference by number of GPUs, cut into its parts: below 0 is time saved in B.",
+        "Difference by part",
+        "Mean difference by job size, split into parts. Below 0, B saves time.",
         chart=None,
     )
     data = pl.DataFrame(rows, schema=schema, orient="row")
@@ -176,10 +181,10 @@ def _tables(found: Diff) -> list[DiffFigures]:
     tables = [_groups("By number of GPUs", "GPUs", "gpus", found.size_classes(), "")]
     users = found.users()
     if users:
-        few = f" {_MOST_USERS} of {len(users):,} users." if len(users) > _MOST_USERS else ""
-        note = f"Those first whose jobs gained or lost most time together.{few}"
+        few = f" {_MOST_USERS} of {len(users):,} users are shown." if len(users) > _MOST_USERS else ""
+        note = f"Largest total gain or loss first.{few}"
         tables.append(_groups("By user", "user", "user", users[:_MOST_USERS], note))
-    for change, title in (("faster", "Gained most"), ("slower", "Lost most")):
+    for change, title in (("faster", "Largest gains"), ("slower", "Largest losses")):
         jobs = found.most_changed(change)
         if jobs:
             tables.append(_jobs(title, jobs))
@@ -199,7 +204,7 @@ def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]]
         ]
         for group in groups
     ]
-    means = "After the shares: the mean difference of each part."
+    means = "The last columns are the mean difference of each part."
     columns += [PARTS[name] for name in parts]
     return DiffFigures(f"{note} {means}".strip(), _table(title, columns, rows))
 
@@ -226,7 +231,7 @@ def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> DiffFigures:
         for job in jobs
     ]
     columns = [*about.values(), "A", "B", "B - A", *(PARTS[name] for name in parts)]
-    return DiffFigures("Of each part: before, in A, and after, in B.", _table(title, columns, rows))
+    return DiffFigures("Each part: in A, then in B.", _table(title, columns, rows))
 
 
 def _table(title: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:

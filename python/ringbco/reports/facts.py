@@ -148,12 +148,12 @@ def _jobs(outcome: Outcome) -> str:
     """How many ran, and how many did not, of which no figure and no chart knows."""
     fates = {
         "jobs_refused": "refused",
-        "jobs_ended": "ended before they were done",
+        "jobs_ended": "ended before completion",
         "jobs_dropped": "dropped as too large",
     }
     counts = {why: outcome.summary.get(key, 0) for key, why in fates.items()}
     window = described(outcome.summary, zero_of(outcome))
-    measured = f", figures are of the {outcome.summary.get('jobs', 0):,} {window}" if window else ""
+    measured = f", figures cover the {outcome.summary.get('jobs', 0):,} {window}" if window else ""
     return f"{outcome.jobs.height:,} ran{measured}" + "".join(
         f", {count:,} {why}" for why, count in counts.items() if count
     )

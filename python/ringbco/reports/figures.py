@@ -89,7 +89,7 @@ def _over_time(
     if least:
         scale = alt.Scale(domainMin=least, zero=False, nice=True)
     encodings = {
-        "y": amount("value", up[0], format=up[1]).scale(scale),
+        "y": amount("value", up[0], format=up[1], **_WHOLE if up[1] == ",.0f" else {}).scale(scale),
         "mark": {"strokeWidth": 1.4, "opacity": 0.85},
     }
     return Row(name, title, note, data, shapes.lines, encodings, height=150)
@@ -110,139 +110,141 @@ def _rows(
     return Row(name, title, note, data, shapes.rows, encodings)
 
 
+_WHOLE: Final[dict[str, Any]] = {"tickMinStep": 1}
+"""Of axes of things that are counted."""
 _WHO: Final[dict[str, Any]] = {
     "value": "lost",
-    "across": "longer than alone, mean of the jobs",
+    "across": "mean delay (waiting + slowdown)",
     "times": True,
     "zero": "none",
 }
-_LOST: Final = "How much longer jobs took than alone, by waiting or being slowed."
+_LOST: Final = "Mean delay against running alone: waiting and slowdown."
 # fmt: off
 CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     GLANCE: (
         Row("time", "Where the time goes",
-            "Mean completion time. Grey: running as if alone. Colours: what could be saved.",
+            "Mean completion time by part. Grey: running alone. Colours: delay.",
             data_jobs.time_split, shapes.stack, {
                 "part": "part", "palette": dict(data_jobs.PARTS.values()), "by": "policy", "value": "seconds",
                 "told": ("policy", "part", "seconds time"), "columns": 3}),
-        _rows("who-sizes", "Who pays: by size", _LOST, data_jobs.lost_by_size, by="size",
-              told=("policy", "size", "jobs , jobs", "lost time longer"), **_WHO),
-        _rows("who-owners", "Who pays", "The same; those first who lost most in all.",
+        _rows("who-sizes", "Delay by job size", _LOST, data_jobs.lost_by_size, by="size",
+              told=("policy", "size", "jobs , jobs", "lost time delay"), **_WHO),
+        _rows("who-owners", "Delay", "Mean delay, largest total delay first.",
               data_jobs.lost_by_owner, by="group",
-              told=("policy", "group", "lost time longer"), **_WHO),
+              told=("policy", "group", "lost time delay"), **_WHO),
     ),
     "Jobs": (
         _within("jct", "Completion time",
-                "Share of jobs that finished within a time of their submission.", "jct"),
+                "Share of jobs with completion time <= x.", "jct"),
         _within("wait", "Waiting time",
-                "Share of jobs that waited for a time at most, all time off the GPUs counted.", "waited"),
+                "Share of jobs with waiting time <= x. Waiting is all time without GPUs.", "waited"),
         _rows("sizes", "Completion time by size",
-              "The dot is the median, the line reaches from the 10th to the 90th percentile.",
+              "Dot: median. Line: 10th to 90th percentile.",
               data_jobs.sizes, by="size", value="median", ends=("low", "high"), times=True,
               across="completion time", told=("policy", "size", "median time")),
         _rows("groups", "Slowdown by group",
-              "Completion time over ideal run time: median, 10th and 90th percentile; most jobs first",
+              "Completion time / run time alone. Dot: median. Line: 10th to 90th percentile. Most jobs first",
               data_jobs.groups, by="group", value="median", ends=("low", "high"), across="slowdown",
               told=("policy", "group", "jobs , jobs", "median ,.3g")),
     ),
-    "Who waited": (
-        _rows("waits", "Who waited", "Mean waiting time by size.", data_jobs.waits, by="size", value="waited",
-              times=True, across="mean wait", zero=AT_ONCE,
+    "Waiting": (
+        _rows("waits", "Waiting time by size", "Mean waiting time.", data_jobs.waits, by="size",
+              value="waited", times=True, across="mean wait", zero=AT_ONCE,
               told=("policy", "size", "waited time")),
-        Row("causes", "Why they waited", "Mean waiting time by size, cut into its causes.",
+        Row("causes", "Waiting time by cause", "Mean waiting time by job size, split by cause.",
             data_jobs.waits_by_cause, shapes.stack, {
                 "part": "cause", "palette": dict(data_jobs.CAUSES.values()), "by": "size", "value": "wait",
                 "told": ("cause", "wait time"), "across": "mean wait", "columns": 1}, each=True),
     ),
     "The cluster over time": (
         _over_time("utilisation", "Utilisation",
-                   "GPUs held by jobs, of all. The axis ends when the last job was submitted and no result"
-                   " had a queue any more.",
+                   "Share of GPUs held by jobs. The axis ends when all jobs are submitted and all queues are"
+                   " empty.",
                    data_time.busy, ("GPUs held", "%"), domain=(0.0, 1.0)),
-        _over_time("queue", "Queue", "GPUs that the waiting jobs ask for.", data_time.queue,
-                   ("GPUs asked for", ",.0f")),
+        _over_time("queue", "Queue", "GPUs requested by waiting jobs.", data_time.queue,
+                   ("GPUs requested", ",.0f")),
         _over_time("contention", "Contention",
-                   "Mean over the jobs on several servers of the number of such jobs on the busiest of its"
-                   " servers, itself included: 1 is a job that shares with none.",
+                   "Jobs that span servers: how many of them share the busiest server of each, on average."
+                   " 1 is no sharing.",
                    data_time.contention, ("mean contention", ",.3~g"), least=1.0),
         _over_time("types-power", "Power over time",
-                   "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
-                   " those of servers that are asleep or down nothing.",
+                   "Power of all GPUs: busy watts of the type where held, idle watts where idle, none where"
+                   " the server is asleep or down.",
                    partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
                    ("kW", ",.3~g")),
     ),
     "GPU types": (
         _rows("types-utilisation", "Utilisation by GPU type",
-              "GPU time of each type that jobs held, of all its GPU time to the makespan.",
+              "Share of the GPU time of each type that jobs held, up to the makespan.",
               data_parts.types, by="gpu_type", value="utilisation", across=None, number=".0%", ceiling=1,
               told=("policy", "gpu_type", "gpus , GPUs", "utilisation .1%")),
-        _rows("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours of each type that jobs held.",
+        _rows("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours that jobs held, by type.",
               data_parts.types, by="gpu_type", value="gpu_hours", across="GPU-hours",
               told=("policy", "gpu_type", "gpu_hours ,.0f GPU-hours")),
     ),
     "Shares of a GPU": (
         Row("shares-fill", "How full GPUs are",
-            "GPUs by what jobs hold of them, means over even intervals. What is free of GPUs that are"
-            " held in part is of no use to a job of whole GPUs.", data_time.fullness, shapes.stack, {
+            "GPUs by the part that jobs hold, averaged over equal intervals. Jobs that request whole GPUs"
+            " cannot use the free part of a partly held GPU.", data_time.fullness, shapes.stack, {
                 "part": "state", "palette": data_time.FULLNESS, "columns": 4, "value": "gpus",
                 "across": "GPUs", "told": ("state",)}, each=True, height=160),
-        _rows("shares-jobs", "Shares asked for", "Jobs by the part of a GPU that they ask for.",
+        _rows("shares-jobs", "Requested shares", "Jobs by the share of a GPU that they request.",
               data_parts.shares, by="group", value="jobs", across="jobs",
               told=("policy", "group", "jobs , jobs")),
-        _rows("shares-waits", "Waits by share", "Mean waiting time by that part.",
+        _rows("shares-waits", "Waiting time by share", "Mean waiting time by requested share.",
               data_parts.shares, by="group", value="waited", across="mean wait", times=True, zero=AT_ONCE,
               told=("policy", "group", "waited time")),
     ),
     "Elastic jobs": (
         Row("elastic-lanes", "GPUs of a job over time",
-            "The job resized most, from its submission to its end, and those resized most in that time. The"
-            " higher, the more GPUs. Dashed lines are num_gpus, dotted ones min_gpus and max_gpus, where they"
-            " are near what was held.",
+            "The job with most resizes, from submission to end, and the jobs with most resizes in that time."
+            " Bar height is GPUs. Dashed: num_gpus. Dotted: min_gpus and max_gpus, where near the GPUs held.",
             data_parts.elastic_lanes, shapes.stepped_lanes, {"lane": 46}, each=True),
-        _rows("elastic-resized", "Resizes of a job", "Elastic jobs by how often they were resized.",
+        _rows("elastic-resized", "Resizes per job", "Elastic jobs by number of resizes.",
               data_parts.resized, by="group", value="share", across="share of jobs", number=".0%",
               told=("policy", "group - times resized", "amount ,.0f jobs", "share .1%")),
-        _rows("elastic-held", "GPUs held of those asked for",
-              "GPU time of elastic jobs by the GPUs that they held, of num_gpus.",
+        _rows("elastic-held", "GPUs held / GPUs requested",
+              "GPU time of elastic jobs by GPUs held / num_gpus.",
               data_parts.held, by="group", value="share", across="share of GPU-hours", number=".0%",
               told=("policy", "group - GPUs held / num_gpus", "amount ,.0f GPU-hours", "share .1%")),
     ),
     "Outages": (
         Row("outages-down", "GPUs down over time",
-            "GPUs of the servers that were down, means over even intervals. Of results with the same"
-            " outages the first is drawn.", data_time.down, shapes.areas,
-            {"y": amount("gpus", "GPUs").stack(None)}, height=150),
+            "GPUs of servers that are down, averaged over equal intervals. One line per set of"
+            " outages.", data_time.down, shapes.areas,
+            {"y": amount("gpus", "GPUs", **_WHOLE).stack(None)}, height=150),
         _rows("outages-lost", "Work lost by cause",
-              "GPU-hours of progress since the last checkpoints, by why the server failed.",
+              "GPU-hours of progress since the last checkpoint, by cause of failure.",
               data_parts.lost, by="cause", value="hours", across="GPU-hours",
               told=("policy", "cause", "hours ,.3g GPU-hours")),
     ),
     "Evictions": (
         Row("evictions", "Evictions over time",
-            "Stays that ended so that others could start, counted over even intervals.",
-            data_time.evictions, shapes.lines, {"y": amount("evictions", "evictions a day")}, height=150),
+            "Evictions per day, counted over equal intervals.",
+            data_time.evictions, shapes.lines, {"y": amount("evictions", "evictions per day")}, height=150),
     ),
     "Searches": (
         Row("to-best", "Time to the best trial",
-            "Share of searches whose best trial had its least loss within a time of their first submission.",
+            "Share of searches whose best trial reaches its lowest loss within x of the first submission.",
             data_parts.to_best, shapes.lines, {
                 "y": alt.Y("share:Q", title="share of searches").axis(format="%", tickCount=5)}),
         Row("rungs", "Trials at each rung", "Trials of all searches that reached each rung.",
             data_parts.rungs, shapes.lines, {
-                "x": alt.X("rung:O", title="rung").axis(labelAngle=0), "y": alt.Y("trials:Q", title="trials"),
-                "dots": True}),
+                "x": alt.X("rung:O", title="rung").axis(labelAngle=0), "marked": True,
+                "y": alt.Y("trials:Q", title="trials").axis(**_WHOLE)}),
     ),
     "Services": (
         Row("services-replicas", "Replicas", "", data_time.replicas, shapes.areas, {
-                "y": amount("replicas", "replicas", tickCount=4), "wanted": True}, each=True, height=130),
-        _rows("services-attainment", "Attainment", "Replica-seconds served, of those wanted.",
-              data_parts.attainment, by="service", value="attainment", across="served, of wanted",
+                "y": amount("replicas", "replicas", tickCount=4, **_WHOLE), "wanted": True},
+            each=True, height=130),
+        _rows("services-attainment", "Attainment", "Replica-seconds served / replica-seconds requested.",
+              data_parts.attainment, by="service", value="attainment", across="served / requested",
               number=".0%", ceiling=1, told=("policy", "service", "attainment .2%")),
     ),
     "Contention on servers": (
-        Row("servers", "Contention on each server",
-            "Jobs that span servers and hold GPUs on this one, mean over time; blank where none, palest at 1:"
-            " alone.", data_time.by_server, shapes.cells, {}, each=True),
+        Row("servers", "Spanning jobs per server",
+            "Jobs on the server that also hold GPUs on others, averaged over time. Darkest is most; blank is"
+            " none.", data_time.by_server, shapes.cells, {}, each=True),
     ),
 }
 # fmt: on
@@ -257,7 +259,7 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     comparison = as_comparison(results).best_first
     best_first = ranked(comparison)
     first = _rows(
-        "mean", "Mean completion time", "Best first.", lambda _: data_jobs.means(comparison), by="policy",
+        "mean", "Mean completion time", "Lowest first.", lambda _: data_jobs.means(comparison), by="policy",
         value="mean_jct", across=None, times=True, told=("policy", "mean_jct time"),
     )  # fmt: skip
     made = [
@@ -281,4 +283,4 @@ def _of_run_0(figure: Figure, comparison: Comparison) -> Figure:
     repeated = [label for label in shown if comparison.summaries_by_run.get(label)]
     if not repeated:
         return figure
-    return replace(figure, note=f"{figure.note} The first of {comparison.runs} runs.")
+    return replace(figure, note=f"{figure.note} Run 0 of {comparison.runs}.")

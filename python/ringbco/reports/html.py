@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ringbco.reports.figures import Chapter
 
 
-UNPLAYED: Final = "`ringbco play` shows one result, or two, GPU by GPU; `ringbco why` tells one job's story."
+UNPLAYED: Final = "`ringbco play` shows one or two results GPU by GPU; `ringbco why` explains one job."
 
 
 def page(
@@ -87,7 +87,7 @@ def _subtitle(comparison: Comparison) -> str:
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
     windows = {described(outcome.summary, zero_of(outcome)) for outcome in results.values()}
     if windows != {""}:
-        one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
+        one = windows.pop() if len(windows) == 1 else "submitted in different windows"
         jobs += f" {one} (charts over time show the whole run)"
     clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
     fresh = "fresh tables" if comparison.variation.kind == "fresh tables" else "runs"
@@ -108,7 +108,7 @@ def _refusals(results: Mapping[str, Outcome]) -> str:
     told = [
         f"{count:,} more {fate}{f' under {label}' if len(results) > 1 else ''}"
         for label, outcome in results.items()
-        for key, fate in (("jobs_refused", "refused"), ("jobs_ended", "ended before they were done"))
+        for key, fate in (("jobs_refused", "refused"), ("jobs_ended", "ended before completion"))
         if (count := outcome.summary.get(key, 0))
     ]
-    return f"; {', '.join(told)}: not in any figure" if told else ""
+    return f"; {', '.join(told)}: excluded from all figures" if told else ""

@@ -87,8 +87,8 @@ class Plots:
             alt.Chart(data, title=f"Mean completion time by job size{_UP_TO if exact > _MOST_SIZES else ''}")
             .mark_line(point=True, strokeWidth=1.5)
             .encode(
-                x=alt.X("num_gpus:Q", title="GPUs of the job").scale(type="log", base=2),
-                y=alt.Y("jct:Q", title="mean completion time, hours").scale(type="log"),
+                x=alt.X("num_gpus:Q", title="GPUs of the job (log scale)").scale(type="log", base=2),
+                y=alt.Y("jct:Q", title="mean completion time, hours (log scale)").scale(type="log"),
                 **charts.strokes(self._outcomes),
                 tooltip=["policy", "num_gpus", "jobs", alt.Tooltip("jct", format=",.2f", title="hours")],
             )

@@ -14,7 +14,7 @@ import polars.selectors as cs
 
 from ringbco.reports.charts import TICKS
 from ringbco.reports.names import label_expression, shortened
-from ringbco.reports.tones import COLOURS, DASHES, FIRST, looks
+from ringbco.reports.tones import COLOURS, DASHES, FIRST, GREY, looks
 from ringbco.result.outcome import Outcome
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
@@ -32,6 +32,7 @@ AT_ONCE: Final = "at once"
 GLANCE: Final = "At a glance"
 """The chapter of a page's first screen."""
 
+SYMBOLS: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _LONGEST: Final = 280  # of a legend's texts, pixels: it begins where the plot does, beside the names
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
@@ -104,6 +105,12 @@ class Scaled(NamedTuple):
     least: float = 0.0
     low: float = 0.0
 
+    def titled(self, title: str | None) -> str | None:
+        """An axis title, with the kind of scale where it is logarithmic."""
+        if self.scale.to_dict().get("type") != "log":
+            return title
+        return "log scale" if title is None else f"{title} (log scale)"
+
     def place(self, column: str) -> pl.Expr:
         """A column's values as the axis shows them."""
         value = pl.col(column)
@@ -114,23 +121,38 @@ def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
     """The results of which each has a chart of its own, and what the notes say where those are not all."""
     drawn = dict(islice(results.items(), MOST_BESIDE))
     few = len(drawn) < len(results)
-    return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
+    return drawn, f" Only the first {len(drawn)} of {len(results)} results are shown." if few else ""
 
 
-def _shades(results: Mapping[str, object]) -> tuple[dict[str, str], dict[str, int]]:
-    """What a legend calls each result, by its label or as one of the others; then the place of each name."""
+class Look(NamedTuple):
+    """How a line or a dot is drawn."""
+
+    colour: str
+    dashes: Sequence[int]
+    symbol: str = SYMBOLS[0]
+
+
+class Styled(dict[str, Look]):
+    """Labels with looks of their own, where those of `looks` would not do."""
+
+
+def _shades(results: Mapping[str, object]) -> tuple[dict[str, str], dict[str, Look]]:
+    """What a legend calls each result, by its label or as one of the others; then the look of each name."""
+    if isinstance(results, Styled):
+        return {label: label for label in results}, results
     places = looks(results)
     grey = [label for label, place in places.items() if place == FIRST]
     others = f"{len(grey)} others"
     called = {label: others if label in grey and len(grey) > 1 else label for label in places}
     order = sorted(places, key=lambda label: called[label] == others)
-    return called, {called[label]: places[label] for label in order}
+    found = {called[label]: Look(COLOURS[places[label]], DASHES[places[label]]) for label in order}
+    return called, found
 
 
 def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
     """With a column `shade`, by which a result has its colour, and rows of grey ones first, to lie below."""
-    called, places = _shades(results)
-    above = sorted(called, key=lambda label: places[called[label]] == FIRST)
+    called, found = _shades(results)
+    above = sorted(called, key=lambda label: found[called[label]].colour == GREY)
     place = {label: number for number, label in enumerate(above)}
     return (
         data.with_columns(
@@ -144,19 +166,29 @@ def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
 
 def colour(results: Mapping[str, object]) -> alt.Color:
     """One colour a result of data that are `shaded`, the same in every chart."""
-    _, places = _shades(results)
+    _, found = _shades(results)
     return alt.Color(
         "shade:N",
-        scale=alt.Scale(domain=list(places), range=[COLOURS[place] for place in places.values()]),
-        legend=None if len(places) == 1 else legend(list(places), 6),
+        scale=alt.Scale(domain=list(found), range=[look.colour for look in found.values()]),
+        legend=None if len(found) == 1 else legend(list(found), 6),
     )
+
+
+def dots(results: Mapping[str, object]) -> dict[str, Any]:
+    """The encodings of dots: colours, and symbols where several share one."""
+    _, found = _shades(results)
+    told: dict[str, Any] = {"color": colour(results)}
+    if len({look.symbol for look in found.values()}) > 1:
+        symbols = alt.Scale(domain=list(found), range=[look.symbol for look in found.values()])
+        told["shape"] = alt.Shape("shade:N", scale=symbols, legend=legend(list(found), 6))
+    return told
 
 
 def strokes(results: Mapping[str, object]) -> dict[str, Any]:
     """The encodings of lines: colours, and dashes for readers who do not tell those apart."""
-    _, places = _shades(results)
-    dashes = alt.Scale(domain=list(places), range=[DASHES[place] for place in places.values()])
-    known = None if len(places) == 1 else legend(list(places), 6)
+    _, found = _shades(results)
+    dashes = alt.Scale(domain=list(found), range=[list(look.dashes) for look in found.values()])
+    known = None if len(found) == 1 else legend(list(found), 6)
     return {
         "color": colour(results),
         "strokeDash": alt.StrokeDash("shade:N", scale=dashes, legend=known),
@@ -209,7 +241,7 @@ def scaled(
         margin = (high - low) / 12
         values, texts = _even(low - margin, high + margin, times)
         scale = alt.Scale(domain=[low - margin, high + margin], nice=False, zero=False)
-        return Scaled(scale, _axis(values, texts, **axis))
+        return Scaled(scale, ticked(values, texts, **axis))
     # Below a second, and a thousandth of a number, there is nothing to tell apart.
     low = min(max(low, 1.0 if times else 1e-3), high)
     if even or high / low <= _SPAN:
@@ -227,7 +259,7 @@ def scaled(
         values, texts = [least, *values], {least: zero, **texts}
         floor = least / (ceiling / least) ** 0.02
     scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
-    return Scaled(scale, _axis(values, texts, **axis), least, low)
+    return Scaled(scale, ticked(values, texts, **axis), least, low)
 
 
 def from_zero(low: float, high: float, *, times: bool, **axis: Any) -> Scaled:
@@ -236,10 +268,11 @@ def from_zero(low: float, high: float, *, times: bool, **axis: Any) -> Scaled:
         high = 1.0
     values, texts = _even(low, high, times)
     scale = alt.Scale(domain=[low * 1.02, high * 1.02], nice=False)
-    return Scaled(scale, _axis(values, texts, **axis))
+    return Scaled(scale, ticked(values, texts, **axis))
 
 
-def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
+def ticked(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
+    """An axis with these ticks and their texts."""
     labels = "".join(f"datum.value === {value!r} ? '{texts[value]}' : " for value in values) + "''"
     return alt.Axis(values=list(values), labelExpr=labels, labelFlush=False, labelOverlap=True, **more)
 
@@ -279,7 +312,7 @@ def _times(smallest: float, largest: float) -> tuple[list[float], dict[float, st
 
 def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
     """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
-    return _axis(*_times(smallest, largest), **options)
+    return ticked(*_times(smallest, largest), **options)
 
 
 def size_class() -> pl.Expr:
@@ -289,12 +322,12 @@ def size_class() -> pl.Expr:
 
 
 def size_names(results: Mapping[str, Outcome]) -> dict[int, str]:
-    """What the classes that have jobs in any result are called: GPUs, and how many jobs in a line below."""
+    """What the classes that have jobs in any result are called: GPUs, and how many jobs."""
     counts = pl.concat(
         measured(outcome).group_by(size_class()).agg(jobs=pl.len()) for outcome in results.values()
     )
     ends = counts.group_by("size").agg(least=pl.col("jobs").min(), most=pl.col("jobs").max()).sort("size")
-    return {size: f"{gpus_of_class(size)}\n{_jobs(least, most)}" for size, least, most in ends.iter_rows()}
+    return {size: f"{gpus_of_class(size)} ({_jobs(least, most)})" for size, least, most in ends.iter_rows()}
 
 
 def _jobs(least: int, most: int) -> str:

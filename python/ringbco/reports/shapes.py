@@ -7,6 +7,7 @@ draws a dot for each class and result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
@@ -20,6 +21,7 @@ from ringbco.reports.series import (
     WIDTH,
     Figure,
     colour,
+    dots,
     from_zero,
     legend,
     scaled,
@@ -27,6 +29,7 @@ from ringbco.reports.series import (
     short,
     strokes,
 )
+from ringbco.reports.time_axis import over
 from ringbco.reports.tones import COLOURS, FIRST, GREY
 from ringbco.result.outcome import Outcome
 from ringbco.units import time
@@ -84,22 +87,6 @@ def _tooltips(data: pl.DataFrame, results: Labels, told: Sequence[str] = ("polic
 def amount(column: str, title: str | None = None, **axis: Any) -> alt.Y:
     """An axis of amounts beside others, all as far from the left."""
     return alt.Y(f"{column}:Q", title=title).axis(**{"tickCount": 5, "minExtent": 34} | axis)
-
-
-def over(data: pl.DataFrame) -> tuple[pl.DataFrame, alt.X]:
-    """The columns `day` and `end_day` in the unit that reads best, and their axis."""
-    names = [name for name in ("day", "end_day") if name in data.columns]
-    last = max(float(data.select(pl.col(name).max()).item() or 0.0) for name in names)
-    each, unit = next(
-        (n, unit) for n, unit in ((1, "days"), (24, "hours"), (1_440, "minutes")) if last * n > 2 or n > 24
-    )
-    data = data.with_columns(pl.col(name) * each for name in names)
-    return data, alt.X("day:Q", title=f"{unit} since the first submission").axis(
-        grid=False, tickCount=6
-    ).scale(
-        nice=False,
-        domain=[min(0.0, float(data.select(pl.col("day").min()).item() or 0.0)), max(last * each, 1e-9)],
-    )
 
 
 def _classes(data: pl.DataFrame, by: str) -> list[str]:
@@ -164,6 +151,7 @@ def rows(
     there = [value, *(ends or ()), *((least,) if least else ())]
     if number is None:
         scale = scaled(data, *there, times=times, zero=zero, near=of_results, grid=True)
+        across = scale.titled(across)
         x = alt.X(f"{value}:Q", title=across, scale=scale.scale, axis=scale.axis)
         data = data.with_columns(scale.place(name) for name in there if data[name].count())
     else:
@@ -173,9 +161,9 @@ def rows(
     if beside:
         y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
     base = alt.Chart(_tooltips(data, results, told)).encode(**y, description="said:N")
-    told_apart = colour(results)
+    told_apart = dots(results)
     if of_results:  # the axis tells them
-        told_apart = told_apart.legend(None)
+        told_apart = {"color": told_apart["color"].legend(None)}
     layers = []
     if least is not None:
         bound = base.transform_filter(f"isValid(datum.{least})").mark_tick(color=GREY, thickness=3, size=16)
@@ -183,9 +171,8 @@ def rows(
     if ends is not None:
         low, high = ends
         line = base.mark_rule(strokeWidth=2, opacity=0.55)
-        layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart))
-    dots = base.mark_point(filled=True, size=70, opacity=1)
-    layers.append(dots.encode(x=x, color=told_apart))
+        layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart["color"]))
+    layers.append(base.mark_point(filled=True, size=70, opacity=1).encode(x=x, **told_apart))
     each = max(_row(names), _BESIDE * len(results) + 6 if beside else 0)
     return replace(figure, chart=alt.layer(*layers), height=each * len(names) + _AXIS)
 
@@ -221,9 +208,9 @@ def stack(
         "order": alt.Order("place:Q"),
     }
     if by is None:
-        data, x = over(data)
+        data, x = over(data, results)
         chart = alt.Chart(said(short(data), (part,))).mark_area(interpolate="step-after")
-        encoded |= {"x": x, "y": amount(value, across).stack("zero").scale(nice=False)}
+        encoded |= {"x": x, "y": amount(value, across, tickMinStep=1).stack("zero").scale(nice=False)}
         return replace(figure, chart=chart.encode(**encoded, description="said:N"))
     classes = _classes(data, by)
     sums = data.group_by(by).agg(
@@ -246,15 +233,15 @@ def lines(
     y: alt.Y,
     x: alt.X | None = None,
     mark: Mapping[str, Any] = STEPS,
-    dots: bool = False,
+    marked: bool = False,
     ends: tuple[str, str] | None = None,
     aim: Aim | None = None,
     told: Sequence[str] = ("policy",),
 ) -> Figure:
-    """A line a result. x: None for time. dots: whether the points are marked. ends: columns from where to
+    """A line a result. x: None for time. marked: whether the points are. ends: columns from where to
     where a bar goes through a point."""
     if x is None:
-        data, x = over(data)
+        data, x = over(data, results)
     base = alt.Chart(_tooltips(data, results, told)).encode(x=x, y=y)
     layers = _aimed(aim, y)
     if ends is not None:
@@ -262,10 +249,13 @@ def lines(
         bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.45)
         layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=None), y2=high, color=colour(results)))
     drawn = base.mark_line(clip=True, strokeJoin="round", **mark).encode(**strokes(results))
-    layers.append(drawn if dots else drawn.encode(description="said:N"))
-    if dots:
+    layers.append(drawn if marked else drawn.encode(description="said:N"))
+    if marked:
         points = base.mark_point(filled=True, size=50, opacity=1)
-        layers.append(points.encode(color=colour(results), description="said:N"))
+        told_apart = dots(results)
+        if "shape" not in told_apart:  # the legend shows the lines, whose dashes would cut its dots
+            told_apart["color"] = told_apart["color"].legend(None)
+        layers.append(points.encode(**told_apart, description="said:N"))
     return replace(figure, chart=alt.layer(*layers) if len(layers) > 1 else layers[0])
 
 
@@ -300,7 +290,7 @@ def areas(
 ) -> Figure:
     """An area a result. x: None for time. wanted: a line instead, over a grey area of rows that are that."""
     if x is None:
-        data, x = over(data)
+        data, x = over(data, results)
     base = alt.Chart(_tooltips(data, results)).encode(x=x, y=y, description="said:N")
     if not wanted:
         area = base.mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1})
@@ -352,9 +342,10 @@ def cells(
         .sort("step", "row", "day")
         .with_columns(dark=lightest + (darkest - lightest) * pl.col("step") / (_LEVELS - 1))
     )
-    ends, x = over(data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]})))
+    whole = data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]}))
+    ends, x = over(whole, results)
     data = data.with_columns(ends.head(data.height))
-    named = sorted({round(1 + (most - 1) * n / 3, 1) for n in range(4)})
+    named = range(1, int(most) + 1, max(1, math.ceil((most - 1) / 3)))
     domain, span = ([1.0, most], [lightest, darkest]) if most > 1 else ([0.0, 1.0], [lightest, lightest])
     shade = (
         alt.Opacity("dark:Q", title=None)
@@ -367,7 +358,7 @@ def cells(
             symbolFillColor=HOT,
             values=[_dark(value, domain, span) for value in named],
             labelExpr=" ".join(
-                f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value:g}' :" for value in named
+                f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value}' :" for value in named
             )
             + " ''",
         )
@@ -388,9 +379,8 @@ def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float
 
 def stepped_lanes(figure: Figure, results: Labels, data: pl.DataFrame, *, lanes: Lanes, lane: int) -> Figure:
     """A lane a job, in which the GPUs that it held are a bar: the more, the higher. lane: pixels."""
-    bars, x = over(data)
+    bars, x = over(data, results, lanes.span)
     each = float(bars["end_day"].to_numpy().max()) / float(data["end_day"].to_numpy().max())
-    x = x.scale(domain=[end * each for end in lanes.span], nice=False).axis(grid=False, tickCount=6)
     rules = lanes.rules.with_columns(pl.col("day", "end_day") * each)
     named = "".join(f"datum.value === {value} ? '{text}' : " for value, text in lanes.ticks.items())
     up = alt.Y("top:Q", title="GPUs").scale(domain=[0, lanes.jobs], reverse=True, nice=False)

@@ -134,12 +134,10 @@ def _run_times(frame: pl.DataFrame) -> Figure:
     axis = time_axis(1.0, largest, grid=True)
     title = "Run times by job size"
     return shapes.lines(
-        _figure(
-            "run-times", title, data.rename({"policy": "size"}), "Share of jobs that ran at most so long."
-        ),
+        _figure("run-times", title, data.rename({"policy": "size"}), "Share of jobs with run time <= x."),
         dict.fromkeys(curve["policy"][0] for curve in curves),
         data,
-        x=alt.X("value:Q", title="run time", axis=axis).scale(type="log", domain=[1, largest]),
+        x=alt.X("value:Q", title="run time (log scale)", axis=axis).scale(type="log", domain=[1, largest]),
         y=alt.Y("share:Q", title=None).scale(domain=[0, 1]).axis(format="%", tickCount=5),
     )
 
@@ -190,12 +188,12 @@ def _day_axis(demand: Mapping[str, Any]) -> alt.X:
 
 def _in_intervals(demand: Mapping[str, Any]) -> str:
     days = demand["days_a_row"] * -(-len(demand["days"]) // _MOST_INTERVALS)
-    return "" if days == 1 else f"Means over intervals of {days} days."
+    return "" if days == 1 else f"Averaged over intervals of {days} days."
 
 
 def _arrivals(demand: Mapping[str, Any]) -> Figure:
     data = _days(demand, jobs=[row["jobs"] / demand["days_a_row"] for row in demand["days"]])
-    figure = _figure("arrivals", "Jobs submitted a day", data, _in_intervals(demand), 150)
+    figure = _figure("arrivals", "Jobs submitted per day", data, _in_intervals(demand), 150)
     steps = _steps(data).with_columns(policy=pl.lit("jobs"))
     return shapes.areas(figure, _ONE, steps, x=_day_axis(demand), y=amount("jobs", "jobs"))
 
@@ -203,11 +201,11 @@ def _arrivals(demand: Mapping[str, Any]) -> Figure:
 def _cycles(demand: Mapping[str, Any]) -> list[Figure]:
     total, known = sum(demand["hours"]), demand["epoch"] is not None
     hours = pl.DataFrame({"hour": range(24), "share": [count / total for count in demand["hours"]]})
-    note = "" if known else "Hours and days are from submit_time 0, as the table has no epoch."
+    note = "" if known else "The table has no epoch: hours and days count from submit_time 0."
     steps = pl.concat([hours, hours.tail(1).with_columns(hour=pl.lit(24, pl.Int64))])
     names = list(_WEEKDAYS if known else (f"day {day}" for day in range(1, 8)))
     days = pl.DataFrame({"day": names, "share": [count / total for count in demand["weekdays"]]})
-    title = "Submissions by day of the week" if known else "Submissions by day, each seventh together"
+    title = "Submissions by day of the week" if known else "Submissions by day of week (origin unknown)"
     return [
         shapes.areas(
             _figure("hours", "Submissions by hour of the day", hours, note, 150),
@@ -234,8 +232,8 @@ def _load(demand: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> Figur
     gpus = cluster["gpus"] if cluster else 1
     brought, running = ([row[key] / gpus for row in demand["days"]] for key in ("gpu_days", "gpus_wanted"))
     data = _days(demand, offered=brought, running=running)
-    note = "Grey: work of the jobs submitted that day. Line: what would run if no job ever waited."
-    aim, title = None, "GPU-days asked for a day"
+    note = "Grey: GPU time submitted that day. Line: GPUs in use if no job waited."
+    aim, title = None, "GPU-days requested per day"
     if cluster:
         title = f"Load of {cluster['name']} by day"
         if max(*data["offered"], *data["running"]) > _WORTH_A_LINE:
@@ -260,7 +258,7 @@ def _vc_loads(demand: Mapping[str, Any], vcs: Sequence[Mapping[str, Any]]) -> Fi
     at = np.searchsorted(_LEAST, data["load"].to_numpy())
     data = data.with_columns(level=pl.Series([levels[level] for level in at], dtype=pl.String))
     scale = alt.Scale(domain=levels, range=list(_LEVELS.values()))
-    note = f"Work submitted a day / GPUs. {_in_intervals(demand)}".strip()
+    note = f"Submitted GPU time / available GPU time, per day. {_in_intervals(demand)}".strip()
     return shapes.blocks(
         _figure("vc-loads", "Load of the virtual clusters", data, note),
         data.drop("load"),
@@ -349,9 +347,9 @@ def _published(published: Mapping[str, Any]) -> Figure:
             "one": [1.0] * len(rows),
         }
     )
-    title = f"The file's figures / those published of {published['shape']}"
+    title = f"Figures of the file / published figures of {published['shape']}"
     return shapes.rows(
-        _figure("published", title, data, "Grey: they agree."),
+        _figure("published", title, data, "Grey: agreement."),
         dict.fromkeys(("near", "far")),
         data,
         by="figure",

@@ -10,8 +10,9 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import shapes
-from ringbco.reports.series import AT_ONCE, Figure, scaled
+from ringbco.reports.series import AT_ONCE, Figure, Styled, scaled
 from ringbco.reports.shapes import Aim, blocks, rows
+from ringbco.reports.sweep_looks import styled
 from ringbco.reports.sweep_points import CLUSTER, REPEATED, Axis, Point, SweepRuns, named, row_texts
 from ringbco.result.figures import Figure as Measure
 from ringbco.units import brief as figure_told
@@ -41,8 +42,8 @@ def heat_map(runs: SweepRuns) -> Figure | None:
     figure = Figure(
         f"map-{measure.key}".replace("_", "-"),
         f"{_title(measure)} by {across.title} and {up.title}",
-        _averaged(runs, [across, up], "The darker, the more.")
-        + (" Framed: it meets the target." if runs.target else ""),
+        _averaged(runs, [across, up], "Darker is higher.")
+        + (" Framed cells meet the target." if runs.target else ""),
         None,
     )
     cells: dict[tuple[Any, Any], list[float]] = {}
@@ -94,7 +95,7 @@ def _figure(runs: SweepRuns, axis: Axis, measure: Measure) -> Figure:
     )
     if instead:
         return figure
-    lines: Any = dict.fromkeys(data["policy"].unique(maintain_order=True))
+    lines = styled(runs, shown, data["policy"].unique(maintain_order=True).to_list())
     if axis.places is None:
         return _rows_of_names(runs, figure, lines, data, measure)
     return _lines(runs, figure, lines, data, measure, axis=axis)
@@ -176,19 +177,19 @@ def _in_order(runs: SweepRuns, shown: Sequence[Axis]) -> dict[str, int]:
 def _averaged(runs: SweepRuns, apart: Sequence[Axis], note: str) -> str:
     """The note, and over what a chart averages that tells these axes apart."""
     others = [axis.title for axis in runs.axes if axis not in apart] + [REPEATED] * runs.over_seeds
-    return f"{note} Means over {' and '.join(others)}." if others else note
+    return f"{note} Averaged over {' and '.join(others)}." if others else note
 
 
 def _note(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], data: pl.DataFrame) -> str:
-    kind = "A line" if axis.places is not None else "A colour"
-    note = f"{kind} each by {' and '.join(other.title for other in shown)}. " if shown else ""
+    kind = "line" if axis.places is not None else "colour"
+    note = f"One {kind} per {' and '.join(other.title for other in shown)}. " if shown else ""
     note = _averaged(runs, [axis, *shown], note).strip()
     if data["low"].null_count() < data.height:
         sure = runs.over is not None and set(data["points"]) == {1}
-        of = f"ranges over {runs.over.runs} runs" if sure and runs.over else "the least and the most"
+        of = f"ranges over {runs.over.runs} runs" if sure and runs.over else "minimum and maximum"
         note += f" Bars: {of}."
     if axis.places is None and len(axis.values) > _MOST_VALUES:
-        note += f" The first {_MOST_VALUES} of {len(axis.values):,} values."
+        note += f" Only the first {_MOST_VALUES} of {len(axis.values):,} values are shown."
     return note.strip()
 
 
@@ -203,7 +204,7 @@ def _y_title(measure: Measure) -> str:
 
 
 def _lines(
-    runs: SweepRuns, figure: Figure, lines: Any, data: pl.DataFrame, measure: Measure, *, axis: Axis
+    runs: SweepRuns, figure: Figure, lines: Styled, data: pl.DataFrame, measure: Measure, *, axis: Axis
 ) -> Figure:
     """A line for each of the other settings, the interval of each of its points, and the target."""
     target = runs.target.value if runs.target is not None and runs.target.measure == measure else None
@@ -217,7 +218,7 @@ def _lines(
         ends = drawn.select("value", "low", "high", target=pl.lit(target, dtype=pl.Float64))
         zero = AT_ONCE if times and "wait" in measure.key else "0"
         scale = scaled(ends, *ends.columns, times=times, zero=zero, grid=True)
-        y = alt.Y("value:Q", title=None, scale=scale.scale, axis=scale.axis)
+        y = alt.Y("value:Q", title=scale.titled(None), scale=scale.scale, axis=scale.axis)
         placed = [scale.place(name) for name in ends.columns if ends[name].count()]
         ends = ends.with_columns(placed)
         drawn = drawn.with_columns(ends.drop("target"))
@@ -231,7 +232,11 @@ def _lines(
         texts = map(row_texts, [""] * len(places), places)
         each = (f"datum.value === {place!r} ? '{text}' : " for place, text in zip(places, texts, strict=True))
         ticks = {"values": places, "labelExpr": "".join(each) + "''"}
-    x = alt.X("place:Q", title=_axis_title(axis), scale=alt.Scale(nice=False, padding=14, **kind))
+    x = alt.X(
+        "place:Q",
+        title=_axis_title(axis) + " (log scale)" * wide,
+        scale=alt.Scale(nice=False, padding=14, **kind),
+    )
     return shapes.lines(
         replace(figure, height=220),
         lines,
@@ -239,7 +244,7 @@ def _lines(
         y=y,
         x=x.axis(alt.Axis(grid=False, labelOverlap="greedy", labelSeparation=6, **ticks)),
         mark={"strokeWidth": 2},
-        dots=True,
+        marked=True,
         ends=("low", "high") if drawn["low"].count() else None,
         aim=aim,
         told=("policy", "at", "figure"),
@@ -247,7 +252,7 @@ def _lines(
 
 
 def _rows_of_names(
-    runs: SweepRuns, figure: Figure, lines: Any, data: pl.DataFrame, measure: Measure
+    runs: SweepRuns, figure: Figure, lines: Styled, data: pl.DataFrame, measure: Measure
 ) -> Figure:
     """A row a value, in it a dot for each of the other settings; the target is a tick."""
     target = runs.target.value if runs.target is not None and runs.target.measure == measure else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
 
 import ringbco
+from ringbco.reports.answer import listed
 from ringbco.reports.cells import Cell, Table, words
 from ringbco.reports.html import document
 from ringbco.reports.series import Figure as Chart
@@ -126,25 +128,76 @@ def _answers(runs: SweepRuns) -> list[str]:
         lines = [line for result in results for line in result.lines()]
         more = len(lines) - _MAX_ANSWERS
         told = [f"{line[0].upper()}{line[1:]}." for line in lines[:_MAX_ANSWERS]]
-        return told + ([f"{more} more such lines are printed by ringbco sweep."] if more > 0 else [])
+        return told + ([f"ringbco sweep prints {more} more lines."] if more > 0 else [])
     if not runs.ranked:
         return []
-    measure, best, worst = runs.measures[0], runs.ranked[0], runs.ranked[-1]
-    values = [point.figures[measure.key].value for point in runs.ranked]
-    title = f"{measure.title[0].upper()}{measure.title[1:]}"
-    best_text, worst_text = (_line(_cell(measure, point.figures[measure.key])) for point in (best, worst))
+    if len(runs.scenarios) == 1 and runs.chosen:
+        return [_lead(runs)]
+    return _leads(runs) if runs.chosen else [_span(runs)]
+
+
+def _extreme(runs: SweepRuns) -> str:
+    """The good end of the first measure: "lowest mean completion time"."""
+    measure = runs.measures[0]
+    return f"{'highest' if measure.better == 'most' else 'lowest'} {measure.title}"
+
+
+def _value(runs: SweepRuns, point: Point) -> str:
+    measure = runs.measures[0]
+    return _line(_cell(measure, point.figures[measure.key]))
+
+
+def _span(runs: SweepRuns) -> str:
+    """The first measure where nothing was chosen: its ends."""
+    best, worst, title = runs.ranked[0], runs.ranked[-1], runs.measures[0].title
     if not best.settings:
-        return [f"{title} is {best_text}: nothing was varied."]
-    if same(values[0], values[-1]):
-        return [f"{title} is the same at every point: {best_text}."]
-    tied_points = sum(same(value, values[0]) for value in values)
-    where = named(best.settings) + (f" and {tied_points - 1} other points alike" if tied_points > 1 else "")
-    end = "greatest" if measure.better == "most" else "least"
-    against = ""
-    if measure.better != "most" and values[-1] > 0:
-        against = f", {100.0 * (1.0 - values[0] / values[-1]):.1f} % below"
-    than = f"{against or ', against'} {worst_text} with {named(worst.settings)}"
-    return [f"{title} is {end} with {where}: {best_text}{than}."]
+        return f"The {title} is {_value(runs, best)}; nothing was varied."
+    key = runs.measures[0].key
+    if same(best.figures[key].value, worst.figures[key].value):
+        return f"The {title} is {_value(runs, best)} at every point."
+    ends = (f"{_value(runs, point)} ({named(point.settings)})" for point in (best, worst))
+    return f"The {title} ranges from {' to '.join(ends)}."
+
+
+def _lead(runs: SweepRuns) -> str:
+    """Which points lead the only scenario, and how far they are from the last."""
+    (scenario,) = runs.scenarios
+    measure, best, worst = runs.measures[0], scenario.ranked[0], scenario.ranked[-1]
+    if not scenario.leaders:
+        return f"The {measure.title} is {_value(runs, best)} at every point."
+    names = [_choice(runs, point) for point in scenario.leaders]
+    low, high = (point.figures[measure.key].value for point in (best, worst))
+    off = (
+        f"{100.0 * (1.0 - low / high):.1f} % below " if measure.better != "most" and high > 0 else "against "
+    )
+    return (
+        f"{listed(names)} {'has' if len(names) == 1 else 'have'} the {_extreme(runs)}, {_value(runs, best)},"
+        f" {off}{_choice(runs, worst)} ({_value(runs, worst)})."
+    )
+
+
+def _leads(runs: SweepRuns) -> list[str]:
+    """In how many scenarios each choice leads: points of different scenarios do not compete."""
+    count, title = len(runs.scenarios), runs.measures[0].title
+    of = f"{count} scenarios ({' x '.join(axis.title for axis in runs.given)})"
+    leads = Counter(_choice(runs, point) for one in runs.scenarios for point in one.leaders)
+    if not leads:
+        return [f"The {title} is the same under every choice in each of {of}."]
+    (first, most), *others = leads.most_common()
+    where = f"all {of}" if most == count else f"{most} of {of}"
+    text = f"{first} has the {_extreme(runs)} in {where}"
+    if others:
+        text += f"; {listed([f'{name} in {times}' for name, times in others])}"
+    ties = sum(len(one.leaders) > 1 for one in runs.scenarios)
+    lines = [text + (f", counting {ties} tie{'s' * (ties > 1)} for each." if ties else ".")]
+    if equal := sum(not one.leaders for one in runs.scenarios):
+        lines.append(f"In {equal} of {count} all choices are equal.")
+    return lines
+
+
+def _choice(runs: SweepRuns, point: Point) -> str:
+    """What was chosen at a point: policy and options."""
+    return named({axis.name: point.settings[axis.name] for axis in runs.chosen})
 
 
 def _hardest_first(result: TargetResult) -> tuple[float, float]:
@@ -192,18 +245,37 @@ def _best(runs: SweepRuns) -> tuple[str, Table]:
     columns_shown = columns_shown[: max(_MAX_COLUMNS - len(runs.axes), len(runs.measures))]
 
     def row(point: Point) -> list[Cell]:
-        settings = [Cell(row_texts(name, value)) for name, value in point.settings.items()] or [Cell("all")]
-        return settings + [_cell(measure, point.figures.get(measure.key)) for measure in columns_shown]
+        settings = [
+            Cell(row_texts(axis.name, point.settings[axis.name]), words=axis.places is None) for axis in axes
+        ] or [Cell("all")]
+        cells = [_cell(measure, point.figures.get(measure.key)) for measure in columns_shown]
+        if point in leaders:
+            cells[0] = cells[0]._replace(best=True)
+        return settings + cells
 
-    count, title = len(runs.points), runs.measures[0].title if runs.measures else "order"
-    of = f"The best {_MAX_BEST_ROWS} of {count:,} points" if count > _MAX_BEST_ROWS else "All points"
-    file = "runs.parquet" if runs.over is None else "seeds.parquet"
-    note = f"{of} by {title}, the best first; {file} has all of them and all measures."
-    if runs.over_seeds:
-        note += " Figures are means over the seeds that the specification varies."
-    columns = [axis.title for axis in runs.axes] or ["run"]
+    axes = [*runs.given, *runs.chosen]
+    leaders = [point for scenario in runs.scenarios for point in scenario.leaders] if runs.chosen else []
+    each = max(1, _MAX_BEST_ROWS // max(len(runs.scenarios), 1))
+    shown = [point for scenario in runs.scenarios for point in scenario.ranked[:each]][:_MAX_BEST_ROWS]
+    columns = [axis.title for axis in axes] or ["run"]
     columns += [measure.title for measure in columns_shown]
-    return note, Table("Best points", columns, [row(point) for point in runs.ranked[:_MAX_BEST_ROWS]])
+    return _note_on_points(runs, len(shown)), Table("", columns, [row(point) for point in shown])
+
+
+def _note_on_points(runs: SweepRuns, shown: int) -> str:
+    """Which points a table has, in which order, and where all of them are."""
+    count, title = len(runs.ranked), runs.measures[0].title if runs.measures else "order"
+    file = "runs.parquet" if runs.over is None else "seeds.parquet"
+    note = "All points" if shown == count else f"{shown} of {count:,} points"
+    if len(runs.scenarios) > 1 and runs.chosen:
+        note += f", grouped by {' and '.join(axis.title for axis in runs.given)}"
+        note += f"; in each group the best by {title} comes first, and green marks it."
+    else:
+        note += f", the best by {title} first."
+    note += f" {file} has all points and measures."
+    if runs.over_seeds:
+        note += " Figures are means over the seeds of the specification."
+    return note
 
 
 def _settings(runs: SweepRuns) -> list[Table]:
@@ -211,7 +283,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
     made = []
     if runs.axes:
         rows = [words(axis.title, _values(axis)) for axis in runs.axes]
-        made.append(Table("Varied", ["setting", "values"], rows))
+        made.append(Table("Varied settings", ["setting", "values"], rows))
     named = runs.spec.get("runs")
     if isinstance(named, Mapping):
         rows = [
@@ -223,7 +295,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
     base = runs.spec.get("base")
     if isinstance(base, Mapping) and base:
         base_rows = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]
-        made.append(Table("For all runs", ["setting", "value"], base_rows))
+        made.append(Table("Common settings", ["setting", "value"], base_rows))
     return made
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from ringbco.cluster.network import NETWORK_RULES
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
 from ringbco.reports.reading import runs_of
@@ -20,7 +21,7 @@ from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.registry import PLAN, REPLAY
 from ringbco.sweeps.document import RUN, varied
 from ringbco.sweeps.targets import Target, TargetResult, Tried, grouped
-from ringbco.units import plain
+from ringbco.units import plain, same
 
 REPEATED: Final = "seed"
 """The setting that tells runs of one point apart: they are the same but for chance."""
@@ -34,6 +35,10 @@ _MEASURES: Final = {row.key: row for row in COMPARED}
 _FIRST: Final = ("mean_jct", "p90_wait", "p99_wait", "makespan")
 """What is drawn of every sweep, as far as its runs have it, in this order."""
 _DRAWN: Final = 4
+_SCENARIO: Final = frozenset(
+    ("trace", _LOAD, CLUSTER, "recorded_cluster", "vc", *NETWORK_RULES, "outages", "maintenance", "services")
+)
+"""Settings of the jobs and of the cluster: given, not chosen. Points that differ in them do not compete."""
 
 
 class Axis(NamedTuple):
@@ -70,6 +75,14 @@ class Point(NamedTuple):
     settings: Mapping[str, Any]
     gpus: float
     figures: Mapping[str, Spread]
+
+
+class Scenario(NamedTuple):
+    """The points that differ in nothing but what is chosen, the best first, and those of them that lead."""
+
+    settings: Mapping[str, Any]
+    ranked: Sequence[Point]
+    leaders: Sequence[Point]
 
 
 class Over(NamedTuple):
@@ -172,6 +185,33 @@ class SweepRuns:
         sign = -1.0 if first.better == "most" else 1.0
         known = [point for point in self.points if first.key in point.figures]
         return sorted(known, key=lambda point: sign * point.figures[first.key].value)
+
+    @cached_property
+    def given(self) -> list[Axis]:
+        """The axes by which scenarios differ."""
+        return [axis for axis in self.axes if axis.name in _SCENARIO]
+
+    @cached_property
+    def chosen(self) -> list[Axis]:
+        """The other axes: policies and their options."""
+        return [axis for axis in self.axes if axis.name not in _SCENARIO]
+
+    @cached_property
+    def scenarios(self) -> list[Scenario]:
+        """The ranked points by scenario, in the order of the scenarios' values."""
+        groups: dict[tuple[int, ...], list[Point]] = {}
+        for point in self.ranked:
+            place = tuple(axis.values.index(point.settings[axis.name]) for axis in self.given)
+            groups.setdefault(place, []).append(point)
+        key = self.measures[0].key if self.measures else ""
+        found = []
+        for place in sorted(groups):
+            points = groups[place]
+            best, last = (points[end].figures[key].value for end in (0, -1))
+            tied = [point for point in points if same(point.figures[key].value, best)]
+            settings = {axis.name: points[0].settings[axis.name] for axis in self.given}
+            found.append(Scenario(settings, points, [] if same(best, last) else tied))
+        return found
 
     @cached_property
     def target_results(self) -> list[TargetResult]:

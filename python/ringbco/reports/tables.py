@@ -29,7 +29,7 @@ _TITLES: Final = {
     "submit_time": "submitted at",
     "waited": "waited",
     "run_time": "ran",
-    **{cause: f"of which {text}" for cause, (text, _) in CAUSES.items()},
+    **{cause: f"of which: {text}" for cause, (text, _) in CAUSES.items()},
 }
 
 
@@ -85,14 +85,14 @@ def _of_one(groups: Sequence[Sequence[Line]]) -> list[Table]:
 def settings(facts: Sequence[Fact], labels: Collection[str]) -> list[Table]:
     """What was run: what all results share, and one row per result of what differs."""
     alike = [words(fact.title, fact.values[0]) for fact in facts if fact.alike]
-    made = [Table("What was run", ["setting", "value"], alike)]
+    made = [Table("Common settings", ["setting", "value"], alike)]
     own = [fact for fact in facts if not fact.alike]
     if own:
         rows = [
             [name, *words(*(fact.values[number] for fact in own))]
             for number, name in enumerate(named(labels).values())
         ]
-        made.append(Table("Where the results differ", ["", *(fact.title for fact in own)], rows))
+        made.append(Table("Settings that differ", ["", *(fact.title for fact in own)], rows))
     return made
 
 
@@ -115,7 +115,7 @@ def types(results: Mapping[str, Outcome]) -> Table | None:
         ]
         for name, row in rows
     ]
-    return Table("What was used of each GPU type", ["result", *(figure.title for figure in told)], cells)
+    return Table("Use by GPU type", ["result", *(figure.title for figure in told)], cells)
 
 
 def by_priority(results: Mapping[str, Outcome]) -> Table | None:

@@ -42,7 +42,15 @@ TONES: Final = {
     "#f6b26b": "#c98a45",
     "#e2692c": "#ef7b40",
     "#9c1c10": "#ff9a86",
+    # Of values that ascend.
+    "#a9cbe8": "#33506d",
+    "#7fb0dc": "#47709a",
+    "#558fc8": "#6490bd",
+    "#346fae": "#86b0d9",
+    "#1f5089": "#abcdec",
+    "#10335e": "#d3e6f7",
 }
+SHADES: Final = tuple(TONES)[-6:]
 COLOURS: Final = tuple(TONES)[:6]
 """Of the first five results, and of all others."""
 GREY: Final = COLOURS[-1]

@@ -154,7 +154,7 @@ def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
 
 
 def _too_few(runs: int) -> str:
-    return f"too few runs: {runs}, at least {FEWEST} are needed"
+    return f"too few runs: {runs}, at least {FEWEST} are needed for verdicts: add --seeds {FEWEST}"
 
 
 def _parts(pair: Pair, held: Held) -> str:

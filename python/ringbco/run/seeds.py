@@ -19,7 +19,7 @@ from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.moved import instants, moved
 from ringbco.trace.profiles import CATALOGUE, floats
-from ringbco.trace.synthetic import again, check_generated, is_generated
+from ringbco.trace.synthetic import again, check_generated
 from ringbco.trace.workload import Workload, key_of, resolve
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Seeds(NamedTuple):
     def check(self, table: JobTable) -> None:
         """Raises InputError for a table that cannot be made anew, where that is asked for."""
         if self.fresh:
-            if not is_generated(table):
+            if not table.is_synthetic:
                 raise InputError(
                     "expected a table that ringbco generate made: --fresh makes it anew",
                     file=table.source,

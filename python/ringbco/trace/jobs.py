@@ -105,20 +105,26 @@ class JobTable:
         return bool(self.frame["submit_time"].is_sorted())
 
     @property
+    def is_synthetic(self) -> bool:
+        """Whether `generate` made it: its dates are made up."""
+        return self.metadata.get(f"{METADATA_PREFIX}converter") == "generate"
+
+    @property
     def epoch(self) -> str | None:
-        """When the table's clock began, ISO 8601; None where neither footer nor Unix seconds say it."""
-        zero = clock_zero(self.metadata.get(EPOCH), self.frame["submit_time"])
+        """When the table's clock began, ISO 8601; None where nothing says it, and of synthetic jobs."""
+        zero = None if self.is_synthetic else clock_zero(self.metadata.get(EPOCH), self.frame["submit_time"])
         return None if zero is None else zero.isoformat()
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What run.toml says of the table: path, SHA-256, rows, epoch; not to be changed."""
+        """What run.toml says of the table: path, SHA-256, rows, synthetic, epoch; not to be changed."""
         if self.moved_from is not None:
             table, seed = self.moved_from
             return {**table.identity, "moved": seed}
         path = Path(self.source)
         sha256 = digest(path) if path.is_file() else None
-        told = {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
+        told: dict[str, Any] = {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
+        told |= {"synthetic": True} if self.is_synthetic else {}
         return told if self.epoch is None else {**told, "epoch": self.epoch}
 
     told = renamed("told", "identity")

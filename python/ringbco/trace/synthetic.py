@@ -177,11 +177,6 @@ def generate(  # noqa: PLR0917 - the options of the command
     )
 
 
-def is_generated(table: JobTable) -> bool:
-    """Whether a table's footer says that `generate` made it."""
-    return table.metadata.get(f"{METADATA_PREFIX}converter") == "generate"
-
-
 def again(table: JobTable, number: int) -> JobTable:
     """Jobs made as those of a generated table were, with its seed raised by `number`.
 
