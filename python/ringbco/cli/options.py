@@ -34,7 +34,7 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
   cluster.
 folder DIR: A result folder of `ringbco replay`.
 out --out -o DIR: The folder to make.
-end --to TIME: Up to this time, likewise. Default: the run's last.
+end --to TIME: Up to this time, in the same forms. Default: the run's last instant.
 servers A-B,C: Only these servers, by index from 0. Default: all.
 title TEXT: The page's title. Default: the trace and the cluster.
 elastic_share SHARE: Share of the jobs that --elastic takes. Default: 0.5.
