@@ -36,10 +36,10 @@ def play(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Play a result: GPUs coloured by who holds them, the queue beside them, a slider over time.
+    """Play a result: GPUs coloured by job, the queue beside them, a slider over time.
 
-    Two results play beside each other on one clock. The page is one file that needs no network. It holds at
-    most 500,000 rows of allocations: of larger runs it shows the time around the longest queue, and says so.
+    Two results play side by side on one clock. The page is one file that needs no network. It holds at most
+    500,000 rows of allocations; for larger runs it shows the time around the longest queue, and says so.
 
     Example: ringbco play fifo sjf-bco -o play.html
     """
