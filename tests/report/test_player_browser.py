@@ -303,13 +303,13 @@ def test_a_followed_job_has_the_holders_and_the_place_of_why(
         settle(tab)
         told = text(tab, "story").split("fifo: ")[1].split("srtf: ")[side]
         names = [held["job"] for held in facts["most held"]["holders"]]
-        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": means")[0].split(", ")]
+        said = [part.split(" (")[0] for part in told.split("on average: ")[1].split(").")[0].split(", ")]
         assert said == names, job
         queue = facts["queue"]
         assert f"{queue['others']} other job" in told, job
         # A page of a table that was made in memory knows no run times, by which srtf goes.
         if policy == "fifo":
-            assert f"{queue['place'] - 1} of them before it" in told, job
+            assert f"{queue['place'] - 1} of them ahead of it" in told, job
         compared += 1
     assert compared >= 5
 

@@ -374,7 +374,7 @@
 
   const size = (scene, job) => (scene.jobs.share[job] ? `${scene.jobs.share[job] / 1000} of a GPU` : gpus(scene.jobs.gpus[job]));
   const why = (scene, stay) => {
-    const { stays } = scene, parts = [["wait_gpus", "for free GPUs"], ["wait_fragmented", "for GPUs lying together"], ["wait_behind", "behind others"]];
+    const { stays } = scene, parts = [["wait_gpus", "for free GPUs"], ["wait_fragmented", "for GPUs on few servers"], ["wait_behind", "behind others"]];
     const there = parts.filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
     return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join(", ");
   };
@@ -385,7 +385,7 @@
     return [
       scene.ids[job],
       `${user ? `user ${user}, ` : ""}asks ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
-      `submitted ${clock(jobs.submit[job])}; here since ${clock(stays.start[stay])}`,
+      `submitted ${clock(jobs.submit[job])}; running since ${clock(stays.start[stay])}`,
       waited < 1 ? "did not wait" : `waited ${duration(waited)}${reasons ? `: ${reasons}${stay === scene.own[scene.first[job]] ? "" : ", before this stay"}` : ""}`,
       ...(stays.servers[stay] > 1 ? [`contention now: ${scene.p[stay]}`] : []),
     ];
@@ -425,8 +425,8 @@
   };
   const beginning = (scene, job) => {
     const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
-    if (all) lines.push(`When it came ${many(all, "other job", "other jobs")} waited, ${before} of them before it, ${scene.order}.`);
-    if (held.length) lines.push(`Until it started most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: means over that time.`);
+    if (all) lines.push(`At submission ${many(all, "other job", "other jobs")} waited, ${before} of them ahead of it (${scene.order}).`);
+    if (held.length) lines.push(`While it waited, these jobs held most GPUs on average: ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}.`);
     return lines;
   };
   const story = () => {
