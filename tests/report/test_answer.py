@@ -193,7 +193,9 @@ def test_the_first_screen_comes_first_and_the_settings_last(results: dict[str, O
         text.index(what)
         for what in (
             "<h1>a title</h1>",
-            " \N{MIDDLE DOT} ".join(("150 jobs", "4x4: 16 GPUs in 4 servers", "one run", "not audited")),
+            " \N{MIDDLE DOT} ".join(
+                ("150 jobs", "4x4: 16 GPUs in 4 servers", "one run per policy", "not audited")
+            ),
             '<p class="answer">',
             '<figure id="mean"',
             '<figure id="time"',

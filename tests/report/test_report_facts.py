@@ -90,7 +90,9 @@ def test_refused_jobs_are_told() -> None:
     text = words(results)
     assert f"different numbers of jobs; {refused} more refused under strict" in text
     assert "refused" not in words({"open": results["open"]})
-    assert f"{40 - refused} jobs; {refused} more refused: not in any figure" in words({"strict": strict})
+    assert f"{40 - refused} jobs; {refused} more refused: excluded from all figures" in words(
+        {"strict": strict}
+    )
 
 
 def test_dropped_jobs_are_told() -> None:

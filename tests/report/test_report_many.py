@@ -91,7 +91,7 @@ def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest,
     assert labels == set(results)
     each = charts.points_each(len(results))
     assert each < 400
-    assert f"through {each} of its points" in figures["jct"].note
+    assert f"Lines show {each} of their points." in figures["jct"].note
     intervals = charts.intervals_each(len(results))
     assert (f"over {intervals} equal intervals" in figures["utilisation"].note) == (intervals < 160)
 

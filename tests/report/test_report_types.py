@@ -36,7 +36,7 @@ def test_charts_hold_the_figures_of_the_summary(results: dict[str, Outcome]) -> 
 
 def test_the_page_tells_energy_and_cost_of_types_that_have_them(results: dict[str, Outcome]) -> None:
     text = page(results, chapters(results), title="t")
-    table = text[text.index("What was used of each GPU type") :].partition("</table>")[0]
+    table = text[text.index("Use by GPU type") :].partition("</table>")[0]
     v100, ours = results["fifo"].summary["gpu_types"]
     for title, value in (("energy, kWh", v100["energy_kwh"]), ("GPU-hours", ours["gpu_hours"])):
         assert f'data-title="{title}">{value:,.0f}</td>' in table
@@ -59,7 +59,7 @@ def test_one_type_is_no_chapter(tmp_path: Path) -> None:
     one = {"fifo": ringbco.replay(jobs, Cluster.parse(file), policy="fifo")}
     assert all(chapter.title != "GPU types" for chapter in chapters(one))
     # But how much energy it took, and what that cost, is told nowhere else.
-    text = page(one, chapters(one), title="t").partition("What was used of each GPU type")[2]
+    text = page(one, chapters(one), title="t").partition("Use by GPU type")[2]
     assert f">{one['fifo'].summary['gpu_types'][0]['cost']:,.0f}</td>" in text
 
 

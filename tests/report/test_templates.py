@@ -218,7 +218,6 @@ def test_every_place_for_a_name_is_tried() -> None:
         assert name in told[title], title
     texts = Parsed(results_page(name, 2)).texts
     for words in (
-        f"The longest waits: {name}",
         f"ratio to {name}",
         f"refused under {name}",
     ):

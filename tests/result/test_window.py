@@ -321,7 +321,7 @@ def test_a_report_says_of_which_jobs_its_figures_are(invoke: Invoke, tmp_path: P
     done = invoke("compare", *common, *named, "-o", "cmp")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "cmp/report.html").read_text(encoding="utf-8")
-    assert "4 ran, figures are of the 1 submitted from 15.0 s on and before 90.0 s" in page
+    assert "4 ran, figures cover the 1 submitted from 15.0 s on and before 90.0 s" in page
     # Figures of other jobs get no star.
     measures = json.loads((tmp_path / "cmp/comparison.json").read_text())["measures"]
     assert not any(row["best"] or row["verdict"] for row in measures["mean_jct"].values())

@@ -47,6 +47,17 @@ FRAME = pl.DataFrame(
 WORK = 1 + 100 + 100 + 8_000 + 640
 
 
+def test_synthetic_jobs_have_days_and_weekdays_but_no_dates() -> None:
+    table = generate("philly", 300, seed=1)
+    made = {figure.name: figure for figure in figures(table.frame, inspect_jobs(table, None))}
+    arrivals, weekdays = made["arrivals"], made["weekdays"]
+    assert arrivals.data is not None
+    assert arrivals.data["from"].dtype.is_numeric()
+    assert "day (synthetic jobs)" in json.dumps(arrivals.chart.to_dict())
+    assert weekdays.data is not None
+    assert weekdays.data["day"][0] == "Mon"
+
+
 def test_sizes_and_days_and_cycles() -> None:
     data = drawn(FRAME)
     sizes = {(row["name"], row["of"]): row["share"] for row in data["sizes"]}

@@ -92,6 +92,7 @@ def _subtitle(comparison: Comparison) -> str:
     clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
     fresh = "fresh tables" if comparison.variation.kind == "fresh tables" else "runs"
     runs = f"{comparison.runs} {fresh}" if comparison.runs > 1 else "one run"
+    runs += " per policy" if len(results) > 1 else ""
     policies = [outcome.run.get("options", {}).get("policy") for outcome in results.values()]
     told = [
         jobs + _refusals(results),

@@ -52,7 +52,10 @@ _NONE: Final = "(none)"
 def figures(frame: pl.DataFrame, inspection: Mapping[str, Any]) -> list[Figure]:
     """All charts of a job table: `frame` its rows, `inspection` what `inspect_jobs` says of them."""
     demand, cluster = inspection["demand"], inspection["cluster"]
-    made = [_sizes(frame), _run_times(frame), _load(demand, cluster), _arrivals(demand), *_cycles(demand)]
+    cycles = _cycles(demand)
+    if inspection["metadata"].get("converter") == "generate":  # its weekdays are meant, its dates made up
+        demand = {**demand, "epoch": None, "origin": "synthetic jobs"}
+    made = [_sizes(frame), _run_times(frame), _load(demand, cluster), _arrivals(demand), *cycles]
     if cluster and cluster["vcs"]:
         made.append(_vc_loads(demand, cluster["vcs"]))
     made += [
@@ -181,7 +184,8 @@ def _steps(data: pl.DataFrame) -> pl.DataFrame:
 def _day_axis(demand: Mapping[str, Any]) -> alt.X:
     """The x axis of all charts by day."""
     if _epoch(demand) is None:
-        return alt.X("from:Q", title="day").scale(nice=False).axis(grid=False, tickCount=6)
+        title = f"day ({demand.get('origin', 'origin unknown')})"
+        return alt.X("from:Q", title=title).scale(nice=False).axis(grid=False, tickCount=6)
     axis = alt.Axis(grid=False, format="%-d %b %Y", labelOverlap=True, tickCount=5)
     return alt.X("from:T", title=None, axis=axis).scale(nice=False)
 

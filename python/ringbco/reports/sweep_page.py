@@ -117,7 +117,7 @@ def _subtitle(runs: SweepRuns) -> str:
     failed = height - runs.frame["error"].null_count()
     parts = [f"{_jobs(runs)} jobs", f"{height:,} runs" + (f", {failed:,} failed" if failed else "")]
     if runs.over is not None:
-        parts.append(f"{len(runs.points):,} points of {runs.over.runs} runs")
+        parts.append(f"{len(runs.points):,} points with {runs.over.runs} runs each")
     return "; ".join(parts)
 
 

@@ -198,7 +198,7 @@ def _waits(label: str, outcome: Outcome, several: bool) -> Table:
         _TITLES.get(name, name) + (f",\N{NO-BREAK SPACE}{units[name][0]}" if name in units else "")
         for name in jobs.columns
     ]
-    return Table(f"The longest waits: {label}" if several else "The longest waits", titles, rows)
+    return Table(label if several else "Jobs that waited longest", titles, rows)
 
 
 def _text(value: Any) -> Cell:
