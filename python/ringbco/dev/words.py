@@ -35,12 +35,13 @@ WORDS: Final = {
     r"jobs? who": "jobs that",
     r"(?<!\d)1 GPUs": "1 GPU",
     r"\d+- GPUs": "33+ GPUs",
-    r"\d%(?=[\s.,;:)|]|$)": "95 %, with a space",
+    r"(?<!--until )(?<![.\d])\d+(\.\d+)?%(?=[\s.,;:)|]|$)": "95 %, with a space",
 }
 """By pattern, what to write instead."""
 ALLOWED: Final = {
-    "docs/cli/pack.md": "0%",
-    "python/ringbco/cli/pack.py": "0%",
+    "docs/cli/pack.md": "130%",
+    "docs/published.md": "130%",
+    "python/ringbco/cli/pack.py": "130%",
     "rust/record/table.rs": "nobody",
     "python/ringbco/result/servers.py": "nobody",
 }

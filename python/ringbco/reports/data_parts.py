@@ -205,7 +205,7 @@ def _elastic(results: Results, by: str, names: Mapping[int, str], amount: pl.Exp
 
 
 def _elastic_stays(outcome: Outcome, stays: pl.DataFrame) -> pl.DataFrame:
-    """A row a stay of a job whose GPUs are not fixed: times and ratio (both as classes), hours (GPU-hours).
+    """One row per stay of an elastic job: times and ratio (both as classes), hours (GPU-hours).
 
     first: whether it is its job's first, by which jobs are counted.
     """

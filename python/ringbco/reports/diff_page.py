@@ -215,7 +215,7 @@ def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> DiffFigures:
-    """A row a job; of each part what it was in A and what it is in B."""
+    """One row per job; of each part what it was in A and what it is in B."""
     about = {"job_id": "job", "user": "user", "num_gpus": "GPUs"}
     about = {name: told for name, told in about.items() if name in jobs[0]}
     parts = _differing(jobs)

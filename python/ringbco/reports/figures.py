@@ -84,7 +84,7 @@ def _over_time(
     domain: tuple[float, float] | None = None,
     least: float = 0.0,
 ) -> Row:
-    """A line a result over time. up: title and format of the axis. domain: its ends; least: its lower one."""
+    """One line per result over time. up: title and format of the axis. domain: its ends; least: the lower."""
     scale = alt.Scale(domainMin=least, nice=True) if domain is None else alt.Scale(domain=list(domain))
     if least:
         scale = alt.Scale(domainMin=least, zero=False, nice=True)

@@ -105,7 +105,7 @@ def _subtitle(comparison: Comparison) -> str:
 
 
 def _refusals(results: Mapping[str, Outcome]) -> str:
-    """How many jobs were refused or ended, where any were: whoever compares completion times must know."""
+    """How many jobs were refused or ended, where any were: completion times do not count them."""
     told = [
         f"{count:,} more {fate}{f' under {label}' if len(results) > 1 else ''}"
         for label, outcome in results.items()

@@ -140,7 +140,7 @@ def player(
 def _zero(found: Mapping[str, Outcome], first: float, last: float) -> float | None:
     """What 0 of the results' clock is, in milliseconds of Unix on its own wall clock.
 
-    None where nobody knows, where the results do not agree, and where the time shown is beyond the calendar.
+    None where unknown, where the results do not agree, and where the time shown is beyond the calendar.
     """
     zeros = {zero_of(outcome) for outcome in found.values()}
     zero = zeros.pop() if len(zeros) == 1 else None

@@ -57,7 +57,7 @@ def _places(record: Record, keys: Floats) -> NDArray[np.int64]:
 
 
 def _keys(record: Record) -> Floats | None:
-    """By what the job of each stay is ordered as it waits, the least first; None where nobody knows."""
+    """By what the job of each stay is ordered as it waits, the least first; None where unknown."""
     options, policy = record.options, record.policy
     moves = options.get("within") == "list" or options.get("aging") is not None
     drawn = not record.whole and options.get("ties", "rows") not in ("rows", "reverse")

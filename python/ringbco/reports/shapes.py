@@ -96,7 +96,7 @@ def _classes(data: pl.DataFrame, by: str) -> list[str]:
 
 
 def names_axis(names: Sequence[str], by: str) -> alt.Y:
-    """A row a name, in their order."""
+    """One row per name, in their order."""
     axis = alt.Axis(
         labelLimit=0,
         labelExpr=f"split({label_expression(_lines_of(names)) or 'datum.label'}, '\\n')",
@@ -137,7 +137,7 @@ def rows(
     zero: str = "0",
     ceiling: float | None = None,
 ) -> Figure:
-    """A row a class, in it a dot a result, by its colour; beside each other where results are few.
+    """One row per class, in it a dot a result, by its colour; beside each other where results are few.
 
     across: title of the dots' axis. times: they are in seconds. number: a format of d3 for their axis, which
     then begins at 0. ends: columns from where to where a line goes through the dot; none where results are
@@ -238,7 +238,7 @@ def lines(
     aim: Aim | None = None,
     told: Sequence[str] = ("policy",),
 ) -> Figure:
-    """A line a result. x: None for time. marked: whether the points are. ends: columns from where to
+    """One line per result. x: None for time. marked: whether the points are. ends: columns from where to
     where a bar goes through a point."""
     if x is None:
         data, x = over(data, results)

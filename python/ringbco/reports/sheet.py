@@ -29,9 +29,9 @@ _PARTS: Final = {"of jobs": "share", "of GPU time": "work_share"}
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _LEVELS: Final = {
     "none": "#f2f2f2",
-    "below 20%": "#d6e6f2",
-    "20-50%": "#9ecae9",
-    "50-100%": "#4a90c2",
+    "below 20 %": "#d6e6f2",
+    "20-50 %": "#9ecae9",
+    "50-100 %": "#4a90c2",
     "1-2 x": "#f6b26b",
     "2-5 x": "#e2692c",
     "over 5 x": "#9c1c10",
@@ -76,7 +76,7 @@ def _figure(name: str, title: str, data: pl.DataFrame, note: str = "", height: i
 
 
 def _shares(name: str, title: str, groups: Sequence[Mapping[str, Any]]) -> Figure:
-    """A row a group, and what it has of all jobs and of all GPU time. groups: name, share and work_share."""
+    """One row per group: its shares of all jobs and of all GPU time. groups: name, share and work_share."""
     data = pl.DataFrame(
         [
             {"policy": of, "name": group["name"], "of": of, "share": group[key]}

@@ -254,7 +254,7 @@ def _lines(
 def _rows_of_names(
     runs: SweepRuns, figure: Figure, lines: Styled, data: pl.DataFrame, measure: Measure
 ) -> Figure:
-    """A row a value, in it a dot for each of the other settings; the target is a tick."""
+    """One row per value, in it a dot for each of the other settings; the target is a tick."""
     target = runs.target.value if runs.target is not None and runs.target.measure == measure else None
     drawn = _drawn(measure, data).with_columns(target=pl.lit(target, dtype=pl.Float64))
     axis = {"number": "%" if measure.unit == "share" else ".2f"} if measure.unit in ("share", "index") else {}

@@ -525,7 +525,7 @@
   };
   const resize = () => { for (const side of sides) side.fit(); track.draw(); ask(true); };
 
-  // Where the page opens: in the middle of the longest queue or, where nobody waits, where most GPUs are busy.
+  // Where the page opens: in the middle of the longest queue or, if no jobs wait, where most GPUs are busy.
   const busiest = () => {
     const { from, to } = track.shown, { queued, busy } = track.means(sides[0].scene, from, to), most = Math.max(...queued), values = most > 0 ? queued : busy;
     at("why").textContent = `Opened ${most > 0 ? "at the longest queue" : "where most GPUs are busy"}${sides.length > 1 ? ` of ${sides[0].scene.label}` : ""}.`;
