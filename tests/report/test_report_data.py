@@ -22,7 +22,7 @@ from test_report import rows_of
 DASH = "\N{EN DASH}"
 # What the charts call things, spelt out here: a label beside the wrong column must not pass.
 PARTS = {
-    "waiting behind others": "wait_behind",
+    "waiting its turn": "wait_behind",
     "waiting for GPUs": "wait_gpus",
     "waiting, fragmented": "wait_fragmented",
     "running alone": "ideal_run_time",

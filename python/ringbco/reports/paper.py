@@ -47,7 +47,7 @@ def caption_of(comparison: Comparison) -> str:
 
 
 def sheet_of(comparison: Comparison) -> Sheet:
-    """One row per measure, a column a result; ranges behind the figures, verdicts below."""
+    """One row per measure, one column per result; ranges behind the figures, verdicts below."""
     labels = list(comparison.outcomes)
     rows = []
     for measure, entries in comparison.display_rows.items():
