@@ -33,6 +33,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) contention_seconds: f64,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
+    /// Jobs whose recorded place was not allowed when they were tried there.
+    pub(crate) displaced: u64,
     /// Whether a job that runs through may hold its GPUs without progress for a while.
     pub(crate) pauses: bool,
     /// The stays that are over, and their sums.
@@ -63,6 +65,7 @@ impl ClusterOutcome {
             contention_seconds: 0.0,
             events: 0,
             decisions: 0,
+            displaced: 0,
             pauses: false,
             stay_log: StayLog::default(),
             refused: Vec::new(),
@@ -163,6 +166,8 @@ pub struct Outcome {
     pub events: u64,
     /// Placement attempts.
     pub decisions: u64,
+    /// Jobs whose recorded place was not allowed when they were tried there (policy `recorded`).
+    pub displaced: u64,
     /// Sum over jobs of the integral of p_j over time, s.
     pub contention_seconds: f64,
     /// Time that spanning jobs ran, s, summed over them.

@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::{Discipline, Options, Sharing};
-use crate::trace::{Demand, FairShares, Jobs, RateTable, SideTables};
+use crate::trace::{Demand, FairShares, Jobs, RateTable, Recorded, SideTables};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -51,6 +51,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) when: When,
     /// Decisions to carry out (policy `log`).
     pub(crate) log: Option<&'a DecisionLog>,
+    /// When and where the jobs started in a log (policy `recorded`).
+    pub(crate) recorded: Option<&'a Recorded>,
 }
 
 impl<'a> Setting<'a> {
@@ -106,6 +108,7 @@ impl<'a> Setting<'a> {
             options,
             when: When::default(),
             log: None,
+            recorded: None,
         }
     }
 }

@@ -74,6 +74,9 @@ class RunResult:
     @property
     def decisions(self) -> int: ...
     @property
+    def displaced(self) -> int:
+        """Jobs whose recorded place was not allowed when they were tried there."""
+    @property
     def engine_seconds(self) -> float: ...
     @property
     def contention_seconds(self) -> float: ...
@@ -170,6 +173,7 @@ class _Jobs(_JobColumns):
     fair: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
     log: NotRequired[_Log | None]
     quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
+    recorded: NotRequired[tuple[NDArray[np.float64], list[NDArray[np.uint32]]] | None]
 
 @type_check_only
 class _Column(TypedDict):

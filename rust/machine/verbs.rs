@@ -52,6 +52,11 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.decisions += jobs;
     }
 
+    /// Counts a job whose recorded place is not allowed.
+    pub(crate) fn count_displaced(&mut self) {
+        self.out.displaced += 1;
+    }
+
     #[inline(always)]
     pub(super) fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };

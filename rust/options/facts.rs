@@ -45,6 +45,8 @@ registry!(
         ByDeadlines => "by deadlines",
         /// It decides at intervals, and not at every change.
         AtIntervals => "at intervals",
+        /// It starts jobs as the log did, and stops none.
+        AsRecorded => "as recorded",
     }
 );
 

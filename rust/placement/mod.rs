@@ -11,6 +11,7 @@ mod fgd;
 mod first_fit;
 mod lbsgf;
 mod least_loaded;
+mod packed;
 mod pools;
 mod random;
 mod share;
@@ -18,7 +19,7 @@ mod worst_fit;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
 use crate::ids::{GpuType, MILLI_GPU, Server};
-use crate::options::{Options, Placement, Variant};
+use crate::options::{Is, Options, Placement, Variant};
 use crate::rng::SplitMix64;
 pub(crate) use pools::{Pools, Probes};
 pub(crate) use share::WITH_SHARES;
@@ -27,6 +28,8 @@ pub(crate) use share::WITH_SHARES;
 #[derive(Clone, Debug)]
 pub(crate) struct Placer {
     placement: Placement,
+    /// Whether a gang that no server holds takes idle GPUs of several (policy `recorded`).
+    splits: bool,
     variant: Variant,
     kappa: u32,
     lambda: f64,
@@ -96,6 +99,7 @@ impl Placer {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             placement: options.placement,
+            splits: options.is(Is::AsRecorded),
             variant: options.variant,
             kappa: options.kappa,
             lambda: options.lambda,
@@ -124,7 +128,7 @@ impl Placer {
             Placement::SjfBco => (true, true),
             _ => (false, false),
         };
-        needs.by_idle = self.packs() || self.placement == Placement::Emptiest;
+        needs.by_idle = self.packs() || self.splits || self.placement == Placement::Emptiest;
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
         needs.with_idle = self.placement == Placement::FirstFit;
@@ -150,6 +154,7 @@ impl Placer {
         self.scratch.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
+            _ if self.splits => packed::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Consolidate | Placement::BestFit, _) => {
                 consolidate::place(cluster, claim, &mut self.scratch, grant)
             }
@@ -169,7 +174,11 @@ impl Placer {
 
     /// Returns whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
     fn packs(&self) -> bool {
-        matches!(self.placement, Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd)
+        !self.splits
+            && matches!(
+                self.placement,
+                Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd
+            )
     }
 
     /// Returns the state that a refused trial must not change.

@@ -31,6 +31,7 @@ pub(crate) mod outside;
 pub(crate) mod queue;
 mod quotas;
 mod ranked;
+mod recorded;
 mod repack;
 
 use crate::error::Result;
@@ -49,8 +50,8 @@ pub(crate) trait Visitor<'a, S: Speed> {
     fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output;
 }
 
-/// The preemptive policies with a preset, by family, in the order of the documentation.
-pub(crate) const FAMILIES: [&[Facts]; 3] = [ranked::FACTS, repack::FACTS, elastic::FACTS];
+/// The policies with a preset that describe themselves, by family, in the order of the documentation.
+pub(crate) const FAMILIES: [&[Facts]; 4] = [ranked::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
 
 policies! { |setting, speed|
     Logged<'_> => Logged::new(setting),
@@ -63,7 +64,8 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
         .or_else(|visitor| ranked::visit_lists(setting, &speed, visitor))
         .or_else(|visitor| ranked::visit(setting, &speed, visitor))
         .or_else(|visitor| repack::visit(setting, &speed, visitor))
-        .or_else(|visitor| elastic::visit(setting, &speed, visitor));
+        .or_else(|visitor| elastic::visit(setting, &speed, visitor))
+        .or_else(|visitor| recorded::visit(setting, &speed, visitor));
     match preemptive {
         Ok(output) => output,
         Err(visitor) if setting.options.order == Order::Qssf => {

@@ -4,8 +4,11 @@
 
 use super::rates::SpeedTable;
 use crate::decisions::{Cause, DecisionLog, Row, Verb};
+use crate::error::Error;
 use crate::ids::GpuType;
-use crate::trace::{FairShares, Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Trials, Types, job_columns};
+use crate::trace::{
+    FairShares, Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Recorded, Trials, Types, job_columns,
+};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -130,6 +133,9 @@ type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
 /// Fair shares: the index of each job's owner, then a share per owner.
 type FairColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>);
 
+/// Recorded starts, s; then the recorded places: rows, servers, GPUs.
+type RecordedColumns<'py> = (PyReadonlyArray1<'py, f64>, [PyReadonlyArray1<'py, u32>; 3]);
+
 /// For a column or a group: what Python passes, its type in the stub, how it is found, and how it is read.
 macro_rules! given {
     (@held $py:lifetime all $kind:ty) => { PyReadonlyArray1<$py, $kind> };
@@ -166,6 +172,7 @@ macro_rules! from_python {
             fair: Option<FairColumns<'py>>,
             log: Option<LogColumns<'py>>,
             quotas: Option<QuotaColumns<'py>>,
+            recorded: Option<RecordedColumns<'py>>,
         }
 
         /// Returns the columns of `JobColumns` that belong to the job table: names, forms, types, and names in the
@@ -178,7 +185,7 @@ macro_rules! from_python {
         impl<'py> JobColumns<'py> {
             /// Reads the columns of a dictionary.
             pub(super) fn read(given: &Bound<'py, PyDict>) -> PyResult<Self> {
-                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "fair", "log", "quotas"];
+                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "fair", "log", "quotas", "recorded"];
                 for name in given.keys() {
                     let name: String = name.extract()?;
                     if !known.contains(&name.as_str()) {
@@ -194,6 +201,7 @@ macro_rules! from_python {
                     fair: given!(@find maybe given fair),
                     log: given!(@find maybe given log),
                     quotas: given!(@find maybe given quotas),
+                    recorded: given!(@find maybe given recorded),
                 })
             }
 
@@ -218,6 +226,14 @@ impl JobColumns<'_> {
     pub(super) fn fair(&self) -> PyResult<Option<FairShares<'_>>> {
         let Some((owner, share)) = &self.fair else { return Ok(None) };
         Ok(Some(FairShares { owner: owner.as_slice()?, share: share.as_slice()? }))
+    }
+
+    /// Returns when and where jobs started in a log.
+    pub(super) fn recorded(&self) -> PyResult<Option<Result<Recorded, Error>>> {
+        let Some((start, [row, server, gpus])) = &self.recorded else { return Ok(None) };
+        let (row, server, gpus) = (row.as_slice()?, server.as_slice()?, gpus.as_slice()?);
+        let places = row.iter().zip(server).zip(gpus).map(|((&row, &server), &gpus)| (row, server, gpus));
+        Ok(Some(Recorded::new(start.as_slice()?.to_vec(), places)))
     }
 
     /// Returns the decision log to follow.

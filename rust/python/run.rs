@@ -17,7 +17,7 @@ use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, Told, Wait, probe as probing, replay_with};
-use crate::trace::{Jobs, Load, Outage, OwnedSideTables};
+use crate::trace::{Jobs, Load, Outage, OwnedSideTables, Recorded};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -202,14 +202,17 @@ struct Given<'py> {
     options: Options,
     jobs: JobColumns<'py>,
     log: Option<DecisionLog>,
+    recorded: Option<Recorded>,
     side: OwnedSideTables,
 }
 
 impl<'py> Given<'py> {
     fn read(jobs: &Bound<'py, PyDict>, cluster: &ClusterColumns<'_>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let py = jobs.py();
         let (options, jobs) = (read(options)?, JobColumns::read(jobs)?);
         let (log, side) = (jobs.log()?, cluster.side_tables(&jobs)?);
-        Ok(Self { options, jobs, log, side })
+        let recorded = jobs.recorded()?.transpose().map_err(|error| raise(py, &error))?;
+        Ok(Self { options, jobs, log, recorded, side })
     }
 
     fn extras(&self) -> PyResult<Extras<'_>> {
@@ -220,6 +223,7 @@ impl<'py> Given<'py> {
             key: slice(&self.jobs.key)?,
             fair: self.jobs.fair()?,
             log: self.log.as_ref(),
+            recorded: self.recorded.as_ref(),
         })
     }
 }

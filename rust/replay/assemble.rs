@@ -10,7 +10,7 @@ use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
-use crate::options::{Model, Options};
+use crate::options::{Is, Model, Options};
 use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, course};
 use crate::record::{Once, StayRecord, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
@@ -26,7 +26,7 @@ pub(crate) fn assemble(
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
-    let (mut events, mut decisions, mut contention_seconds) = (0, 0, 0.0);
+    let (mut events, mut decisions, mut displaced, mut contention_seconds) = (0, 0, 0, 0.0);
     let mut contention = Vec::with_capacity(outcomes.len());
     // The columns of a table that is one part in its own order are moved here: nothing to fill.
     let filled = if matches!(parts, [part] if part.whole) { 0 } else { n };
@@ -45,6 +45,7 @@ pub(crate) fn assemble(
     for (number, (part, mut outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
         decisions += outcome.decisions;
+        displaced += outcome.displaced;
         contention_seconds += outcome.contention_seconds;
         logs::append(&mut log, &outcome.log, part);
         if let Some(asleep) = &mut asleep {
@@ -198,6 +199,7 @@ pub(crate) fn assemble(
         climbs,
         events,
         decisions,
+        displaced,
         contention_seconds,
         spanning_seconds: course.spanning_seconds,
         log,
@@ -300,7 +302,7 @@ impl Extras<'_> {
     /// Returns whether stays are reported: one may end before its job is done, or makes checkpoints that take time.
     pub(crate) fn tell_stays(&self, options: &Options) -> bool {
         let runs_through = self.log.is_some_and(|log| log.runs_through);
-        (options.preemption.is_some() && !runs_through)
+        (options.preemption.is_some() && !runs_through && !options.is(Is::AsRecorded))
             || self.side.outages.is_some()
             || self.make_room(options)
             || options.search.is_some()

@@ -167,6 +167,13 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     if options.order == Order::Fairshare && options.preemption.is_none() && extras.fair.is_none() {
         return Err(Error::ColumnLength { column: "fair-shares", length: 0, expected: jobs.len() });
     }
+    match extras.recorded {
+        Some(recorded) => recorded.validate(jobs.submit, jobs.num_gpus)?,
+        None if options.is(Is::AsRecorded) => {
+            return Err(Error::ColumnLength { column: "recorded_start", length: 0, expected: jobs.len() });
+        }
+        None => {}
+    }
     if options.is(Is::ByDeadlines) && extras.deadline.is_none() {
         return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });
     }

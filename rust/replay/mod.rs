@@ -22,7 +22,7 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{FairShares, Jobs, OwnedTypes, SideTables};
+use crate::trace::{FairShares, Jobs, OwnedTypes, Recorded, SideTables};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
@@ -65,6 +65,8 @@ pub struct Extras<'a> {
     pub fair: Option<FairShares<'a>>,
     /// Decisions to carry out (policy `log`).
     pub log: Option<&'a DecisionLog>,
+    /// When and where jobs started in a log (policy `recorded`).
+    pub recorded: Option<&'a Recorded>,
     /// What is known beside the jobs.
     pub side: SideTables<'a>,
 }

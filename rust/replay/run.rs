@@ -57,6 +57,7 @@ pub(super) fn in_part<T>(
     let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
     let user = extras.user.map(|u| pick(u, &part.rows, gather));
     let key = extras.key.map(|k| pick(k, &part.rows, gather));
+    let recorded = extras.recorded.map(|recorded| recorded.of(&part.rows, &part.servers));
     let side = extras.side.of(&part.servers, &part.rows);
     let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
     act(&Setting {
@@ -66,6 +67,7 @@ pub(super) fn in_part<T>(
         key: key.as_deref(),
         opens: jobs.opens(),
         side: side.view(),
+        recorded: recorded.as_ref(),
         fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
         server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
         ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)

@@ -8,7 +8,7 @@ use super::ClusterSpec;
 use super::parts::Part;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
-use crate::options::{ClockKind, Model, Options, TypeOrder};
+use crate::options::{ClockKind, Is, Model, Options, TypeOrder};
 use crate::placement::Placer;
 use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
@@ -106,6 +106,9 @@ impl<'a> Trials<'a> {
         }
         if self.options.type_order != TypeOrder::Listed {
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        }
+        if self.options.is(Is::AsRecorded) {
+            ranked.sort_by_key(|choice| choice.1 != kind.recorded_on);
         }
         let refusal = if !ranked.is_empty() {
             self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);

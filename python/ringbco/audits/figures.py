@@ -25,8 +25,11 @@ Fail = Callable[[str, str], None]
 CLOSE: Final = 1e-12
 """How far what is no sum may be off, relative: order statistics and differences."""
 NO_SUMS: Final = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines")
-UNJUDGED: Final = (*WALL_TIME, "decisions")
-"""Figures of wall time, and of what a policy tried."""
+UNJUDGED: Final = (
+    *(*WALL_TIME, "decisions"),
+    *("late_jobs", "mean_lateness", "worst_lateness", "latest_job", "displaced_jobs"),
+)
+"""Figures of wall time, of what a policy tried, and of how it kept to a log: a repeat compares the latter."""
 FATES: Final = ("jobs_refused", "jobs_ended")
 """What a custom policy alone knows."""
 PLAN: Final = frozenset(

@@ -125,6 +125,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     from ringbco.errors import UsageError
     from ringbco.run.options import resolve_policy
     from ringbco.run.refusals import deadline
+    from ringbco.trace.recorded import AS_RECORDED
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:
@@ -133,6 +134,11 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
             deadline(table, policy)
         return
     for policy in chosen:
+        if policy.is_(AS_RECORDED):
+            raise UsageError(
+                f"option policy: {policy.name} needs recorded starts, and generated jobs have none; bring a"
+                f" job table with a recorded_start column: ringbco bench JOBS --policy {policy.name}"
+            )
         if policy.is_("by deadlines"):
             raise UsageError(
                 f"option policy: {policy.name} needs deadlines, and generated jobs have none; bring a job"

@@ -116,6 +116,7 @@ def compare(
     shown = _Shown(as_json, quiet, units, sort, by, every)
     check_units(units)
     asked.check(ctx, jobs, cluster)
+    inputs.leave_open(ctx, options)
     if sort is not None:
         check_name("sort", sort, [measure.key for measure in COMPARED])
     if by is not None:

@@ -46,6 +46,12 @@ def given_options(ctx: typer.Context, options: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def leave_open(ctx: typer.Context, options: dict[str, Any]) -> None:
+    """Takes the model out of the options where the command line has none: the policy has a default."""
+    if "model" not in given_options(ctx, options):
+        options.pop("model", None)
+
+
 def followed_inputs(
     policy: str, jobs: Path | None, cluster: str | None
 ) -> tuple[Path | None, Cluster | str | None]:

@@ -93,6 +93,7 @@ def replay(
     from ringbco.cli.inputs import (
         fields,
         given_options,
+        leave_open,
         network_of,
         parse_cluster,
         read_table,
@@ -111,6 +112,7 @@ def replay(
     network = network_of(options)
     if is_log(policy):
         options = given_options(ctx, options)
+    leave_open(ctx, options)
     jobs, named, out = _needed(ctx, policy, jobs, cluster, out)
     check_units(units)
     check_target(out, force=force)

@@ -210,6 +210,12 @@ def _gpu_hours(rows: Rows | OfService) -> float:
     return sum(one.gpus * one.served / _HOUR for one in _wanted(rows))
 
 
+def _lateness(rows: Rows) -> NDArray[np.float64]:
+    """By how much jobs started after their recorded starts, s; 0 where none did."""
+    late = rows.run.lateness
+    return late[late > 0] if late.any() else np.zeros(1)
+
+
 _PREEMPTIONS: Final = Figure("preemptions", "preemptions", "count", lambda r: int(r["preemptions"].sum()))
 
 # fmt: off
@@ -273,6 +279,16 @@ FIGURES: Final = (
         Figure("resize_lost_gpu_seconds", "GPU time lost to resizes", "GPU time",
                lambda r: float((r.run.resized["gpus"] * r.run.resized["pause"]).sum())),
         when=lambda r: r.run.resized is not None),
+    *_of(_RUN,
+        Figure("late_jobs", "jobs later than recorded", "count",
+               lambda r: int(np.count_nonzero(r.run.lateness)), "least", "headline"),
+        Figure("mean_lateness", "mean lateness of these", "time", lambda r: _lateness(r).mean()),
+        Figure("worst_lateness", "worst lateness", "time", lambda r: _lateness(r).max()),
+        Figure("latest_job", "job with the worst lateness", None,
+               lambda r: r.run.latest),
+        Figure("displaced_jobs", "jobs off their recorded servers", "count",
+               lambda r: r.run.result.displaced),
+        when=lambda r: r.run.lateness is not None),
     *_of(_EVERY, Figure("evictions", "evictions", "count", lambda r: int(r["evictions"].sum())),
         when=lambda r: "evictions" in r),
     *_of(_EVERY,

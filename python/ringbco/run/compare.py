@@ -23,7 +23,7 @@ from ringbco.run.compare_runs import (
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
+from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_followed
 from ringbco.run.removed_options import refuse_removed
 from ringbco.run.replay import carry_out
 from ringbco.run.resume import FinishedRun, FinishedRuns, key_of
@@ -67,7 +67,8 @@ def compare(
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between
         runs (docs/certainty.md). Run 0 is of the jobs as they are with `seed`; run k has seed + k, and each
-        submission is moved by under a minute. `outcomes` are those of run 0. A log has one run.
+        submission is moved by under a minute. `outcomes` are those of run 0. A log, and the policy
+        recorded, have one run.
     fresh: runs are of tables that `generate` makes anew instead. Only of a table that it made.
     baseline: the label that the others are compared with; None for the first.
     recorded_cluster: as for `replay`, of every run. threads: replays at a time, None for one a processor.
@@ -141,7 +142,7 @@ def compared(
     workloads = resolve_workloads(table, repeats)
     warn(_warnings(table, repeats, workloads.values()), within=1)
     watch = Watch([one.name for one in repeats], table.num_jobs, progress, began, ended)
-    several = [run for run in wanted if not is_log(run.policy)]
+    several = [run for run in wanted if not is_followed(run.policy)]
     given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
     over = Runs(seeds.kind, changes(seeds, given) if given else (), table.epoch)
     # Those of run 0 are worked out when somebody asks for them, but for runs that are kept.

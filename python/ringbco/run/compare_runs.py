@@ -13,9 +13,9 @@ from ringbco.errors import UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
 from ringbco.run.loaded import read_result, without_ended
-from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
+from ringbco.run.options import PARTS, as_cluster, checked, is_followed, refusal, resolve_policy
 from ringbco.run.refusals import check_policy, fit
-from ringbco.run.registry import REPLAY
+from ringbco.run.registry import PRESETS, REPLAY
 from ringbco.run.seeds import Seeds, seeded_options
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.other_names import hint_at
@@ -58,12 +58,12 @@ class Run:
     parameters: Mapping[str, Any] | None = None
 
     def repeats(self, cluster: Cluster, seeds: Seeds) -> list[Repeat]:
-        """All its runs: a log has one."""
+        """All its runs: what follows a log has one."""
         # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
         own = self.cluster
         here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
         common = checked(self.options)
-        seeds = seeds._replace(seeds=1) if is_log(self.policy) else seeds
+        seeds = seeds._replace(seeds=1) if is_followed(self.policy) else seeds
         return [
             Repeat(
                 self.label,
@@ -102,6 +102,8 @@ def wanted_runs(
     names = [*policies, *(own["policy"] for own in runs.values())]
     if not names:
         raise UsageError("option policy: expected at least one policy or run")
+    if any(is_followed(name) and name in PRESETS for name in names):  # whose run times are those of the log
+        options = {"model": "fixed", **options}
     fitted = fit(names, options, own=[*({} for _ in policies), *runs.values()])
     wanted = [Run(name, name, own) for name, own in zip(policies, fitted, strict=False)]
     for (label, own), common in zip(runs.items(), fitted[len(policies) :], strict=True):

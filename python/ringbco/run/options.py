@@ -21,12 +21,13 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import EmptyWindowError
-from ringbco.run.option import Option
+from ringbco.run.option import Option, Preset
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS, REPLAY
 from ringbco.trace import ties as ties_
 from ringbco.trace.clock import seconds_at
 from ringbco.trace.epoch import epoch_of
 from ringbco.trace.other_names import nearest
+from ringbco.trace.recorded import AS_RECORDED
 from ringbco.trace.searches import Search
 from ringbco.trace.side_tables import KINDS
 from ringbco.units import is_date, moment, seconds_of
@@ -43,6 +44,11 @@ MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
 _LONGEST: Final = 60
+_DECIDES: Final = {
+    "order": "{} ranks all jobs itself",
+    "placement": "{} places jobs where the log says",
+    "queue": "{} ranks all jobs itself",
+}
 _TEXTS: Final[dict[str, Callable[[str], object]]] = {"ties": ties_.check, "search": Search.parse}
 
 
@@ -259,6 +265,20 @@ def is_log(policy: object) -> bool:
     return isinstance(policy, str) and policy.startswith("log:")
 
 
+def is_followed(policy: object) -> bool:
+    """Whether a policy repeats what a log says of these very jobs: log:FILE, or the recorded starts."""
+    preset = PRESETS.get(policy) if isinstance(policy, str) else None
+    return is_log(policy) or (preset is not None and AS_RECORDED in preset.is_)
+
+
+def own_parts(policy: Policy | Preset) -> tuple[str, ...]:
+    """The parts that no option replaces: order and queue of a ranking; all under the recorded starts."""
+    preset = PRESETS.get(policy.name)
+    if preset is not None and AS_RECORDED in preset.is_:
+        return PARTS
+    return ("order", "queue") if policy.preemption != "none" else ()
+
+
 def policies() -> list[Policy]:
     """Every preset, with the order, the placement and the queue discipline that it stands for."""
     return [Policy(*preset[:5]) for preset in PRESETS.values()]
@@ -289,9 +309,10 @@ def resolve_policy(
     preset = PRESETS[policy]
     for option, value in (("order", order), ("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)
-    for option, value, own in (("order", order, preset.order), ("queue", queue, preset.queue)):
-        if preset.preemption != "none" and value not in (None, own):
-            raise UsageError(f"option {option}: {policy} ranks all jobs itself; leave the option out")
+    given = {"order": order, "placement": placement, "queue": queue}
+    for option in own_parts(preset):
+        if given[option] not in (None, getattr(preset, option)):
+            raise UsageError(f"option {option}: {_DECIDES[option].format(policy)}; leave the option out")
     order = "column" if _is_column(order) else order
     parts = (order or preset.order, placement or preset.placement, queue or preset.queue)
     return Policy(preset.name, *parts, preset.preemption)

@@ -11,7 +11,7 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.run.custom_policy import CustomPolicy, SerializedPolicy, class_of, is_custom
-from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
+from ringbco.run.options import PARTS, Policy, check, is_log, own_parts, refusal, resolve_policy
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.priorities import preemptible
@@ -32,7 +32,6 @@ _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota", "searc
 _ESTIMATES: Final = ("estimate", "estimate_factor")
 _PROTECTING: Final = ("preempt_after", "max_preemptions")
 _STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
-_RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
 def rigid(chosen: Mapping[str, str | SerializedPolicy], table: JobTable) -> str | None:
@@ -176,15 +175,14 @@ def fit(
         if is_log(name):  # what is at its default is as in the run that wrote the log
             used = {option: value for option, value in used.items() if not _is_default(option, value)}
         dropped = [option for option in _ignored(policy, options) if REPLAY[option].demand]
-        if policy.preemption != "none":
-            dropped += [
-                part for part in _RANKING if used.pop(part, None) not in (None, getattr(policy, part))
-            ]
+        for part in own_parts(policy):
+            if used.pop(part, None) not in (None, getattr(policy, part)):
+                dropped.append(part)
         fitted.append(used)
         ignored.append((policy, dropped))
     for option in options:
         if strict and ignored and all(option in dropped for _, dropped in ignored):
-            if option in _RANKING:  # which says so itself
+            if option in PARTS:  # which says so itself
                 resolve_policy(chosen[0], **{option: options[option]})
             raise _unused(ignored[0][0], option, options[option])
     return fitted
@@ -201,8 +199,8 @@ def unused(chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
 def _resolved(name: object, options: Mapping[str, Any]) -> Policy:
     """The policy with its parts replaced as far as it has them."""
     preset = resolve_policy(name)
-    parts = ("placement",) if preset.preemption != "none" else ("placement", *_RANKING)
-    return resolve_policy(name, **{part: options.get(part) for part in parts})
+    mine = own_parts(preset)
+    return resolve_policy(name, **{part: options.get(part) for part in PARTS if part not in mine})
 
 
 def _ignored(policy: Policy, values: Mapping[str, Any]) -> list[str]:

@@ -39,6 +39,7 @@ from ringbco.run.frames import (
 )
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
+from ringbco.trace.clock import first_instant
 from ringbco.trace.shares import MILLI_GPU
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
@@ -95,6 +96,7 @@ class FinishedResult:
         searched, window = self.searches, setup.window
         if window is not None and searched is not None:
             searched = searched.filter(pl.Series(window.holds(searched["submit_time"].to_numpy())))
+        starts = setup.jobs.get("recorded")
         # To a list of names polars comes by a long way.
         read = ("submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns)))
         return Source(
@@ -107,6 +109,7 @@ class FinishedResult:
             may_resize=setup.chosen.is_("resizes") and "stays" in self.result.tables,
             window=window,
             users=setup.workload.users,
+            recorded=None if starts is None else first_instant(starts[0], setup.values),
         )
 
 

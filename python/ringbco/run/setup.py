@@ -38,11 +38,12 @@ from ringbco.run.options import (
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
-from ringbco.trace import fair_shares
+from ringbco.trace import fair_shares, recorded
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
+from ringbco.trace.recorded import AS_RECORDED
 from ringbco.trace.services import Services
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
@@ -240,6 +241,10 @@ def prepare(
     )
     # A custom policy orders the jobs itself: `resolve_policy` has refused another order.
     given = {name: value for name, value in options.items() if mine is None or name != "order"}
+    if chosen.is_(AS_RECORDED):
+        given = {"model": "fixed", **given}
+        if given["model"] != "fixed":
+            raise refusal("model", given["model"], f"fixed: {chosen.name} repeats a log")
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
     check_policy(chosen, values)
@@ -271,6 +276,7 @@ def prepare(
         "key": order_column(values["order"], table) if mine is None else None,
         "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
+        "recorded": recorded.columns(table, cluster.num_servers) if chosen.is_(AS_RECORDED) else None,
     }
     if followed is not None:
         names = followed.log.services(() if services is None else services.names)

@@ -40,7 +40,8 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any.
+    users: those of the job table, where it names any. recorded: when the clock saw each recorded start, under
+    a policy that follows these.
     """
 
     policy: str
@@ -56,6 +57,7 @@ class Source:
     may_resize: bool = False
     window: Window | None = None
     users: Users | None = None
+    recorded: NDArray[np.float64] | None = None
 
     @cached_property
     def whole(self) -> Rows:
@@ -141,6 +143,24 @@ class Source:
             return []
         causes = self.outages.merged["cause"].to_list()
         return [causes[outage] for outage in self.failed["by"].tolist()]
+
+    @cached_property
+    def lateness(self) -> NDArray[np.float64] | None:
+        """By how much each job that was done started after its recorded start, s; None without these."""
+        if self.recorded is None:
+            return None
+        late: NDArray[np.float64] = self.result.tables["jobs"]["start"] - self.recorded
+        return late[self._kept & self._counted]
+
+    @property
+    def latest(self) -> str | None:
+        """The job that started the longest after its recorded start, the first of several; None of none."""
+        late = self.lateness
+        if late is None or not late.any():
+            return None
+        names: pl.Series = self.finished["job_id"]
+        among = np.flatnonzero(self._counted[self._kept])
+        return str(names[int(among[late.argmax()])])
 
     @cached_property
     def resized(self) -> dict[str, NDArray[Any]] | None:

@@ -21,7 +21,7 @@ from ringbco.io.digests import sha256_of
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
 from ringbco.run.custom_policy import SerializedPolicy, serialized
-from ringbco.run.options import PARTS, resolve_policy
+from ringbco.run.options import PARTS, is_followed, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.registry import BUILT_IN
 from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_options
@@ -337,6 +337,8 @@ class _Reader:
 
     def _policy(self, name: str) -> str:
         """The name with the path of a policy's file from the root: workers stand elsewhere."""
+        if is_followed(name) and not is_log(name):
+            raise UsageError(f"option policy: {name}: a log's starts are one run; leave it out of a sweep")
         place, _, attribute = name.rpartition(":")
         if not place.endswith(".py"):
             return name

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 class GpuTypeChoice:
     """What GPU types mean to a job.
 
-    recorded_on: the type on which it was recorded, by name; recorded_speed: that type's speed for the job's
+    recorded_on: the type on which it was recorded, by name, and recorded_index, its index into the cluster's
+    types, None where the cluster has none of it; recorded_speed: that type's speed for the job's
     model. allowed: (index into the cluster's types, speed for the job's model), as the job lists them.
     """
 
     recorded_on: str
     recorded_speed: float
     allowed: tuple[tuple[int, float], ...]
+    recorded_index: int | None = None
 
     def most_speedup(self) -> float:
         """The greatest speed allowed beside the recorded one; 1 where none is allowed."""
@@ -49,7 +51,7 @@ class GpuTypeChoices:
         """As the engine takes them."""
         return {
             "of": self.of,
-            "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in self.kinds],
+            "kinds": [(kind.recorded_speed, kind.recorded_index, list(kind.allowed)) for kind in self.kinds],
         }
 
     def if_any(self, types: int) -> GpuTypeChoices | None:
@@ -137,7 +139,7 @@ def _choice(
             hint=unknown.hint,
         )
     speeds = tuple((index, facts[index].speed_for(model)) for index in allowed)
-    return GpuTypeChoice(recorded, fact.speed_for(model), speeds)
+    return GpuTypeChoice(recorded, fact.speed_for(model), speeds, number.get(recorded.casefold()))
 
 
 def _recorded_on(cluster: Cluster, listed: list[int]) -> str:

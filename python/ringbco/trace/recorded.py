@@ -1,0 +1,96 @@
+"""When and where jobs started in the log of a cluster: what `--policy recorded` reads of a job table."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import InputError
+from ringbco.trace.jobs import JobTable
+
+RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]]
+
+AS_RECORDED: Final = "as recorded"
+"""The property of a policy that starts jobs as their log did."""
+START: Final = "recorded_start"
+SERVERS: Final = "recorded_servers"
+_PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
+
+
+def columns(table: JobTable, num_servers: int) -> RecordedColumns:
+    """Recorded starts, and rows, servers and GPUs of the recorded places, as the engine takes them.
+
+    Raises InputError for the lowest row without a start, with one before its submission, or with servers that
+    are none of the cluster's or hold other than num_gpus GPUs.
+    """
+    return _starts(table), _places(table, num_servers)
+
+
+def _starts(table: JobTable) -> NDArray[np.float64]:
+    frame = table.frame
+    if START not in frame.columns:
+        raise InputError(
+            "a column with the times at which the jobs started, s; there is none",
+            file=table.source,
+            column=START,
+            hint="convert the log again, or use another --policy than recorded",
+        )
+    start, submit = frame[START], frame["submit_time"]
+    early = (start.is_null() | (start < submit)).fill_null(value=True)
+    if early.any():
+        row = int(early.arg_max() or 0)
+        raise InputError(
+            f"a time not before submit_time {submit[row]:.15g}",
+            file=table.source,
+            row=row + 1,
+            column=START,
+            value=start[row],
+            hint="drop the job, or use another --policy than recorded",
+        )
+    return start.to_numpy()
+
+
+def _places(table: JobTable, num_servers: int) -> list[NDArray[np.uint32]]:
+    frame = table.frame
+    if SERVERS not in frame.columns:
+        return [np.empty(0, np.uint32)] * 3
+    text = frame[SERVERS].str.strip_chars()
+    parts = (
+        pl.DataFrame({"row": pl.int_range(frame.height, dtype=pl.UInt32, eager=True), "part": text})
+        .filter(pl.col("part").fill_null("") != "")
+        .with_columns(pl.col("part").str.split(" "))
+        .explode("part")
+        .filter(pl.col("part") != "")
+    )
+    is_part = parts["part"].str.contains(_PART)
+    if not is_part.all():
+        _refuse(table, int(parts["row"].filter(~is_part)[0]), "servers and their GPUs, such as 0:4 3:4")
+    pair = parts["part"].str.split_exact(":", 1).struct.unnest().cast(pl.UInt32)
+    parts = parts.select("row", server=pair["field_0"], gpus=pair["field_1"])
+    beyond = parts["server"] >= num_servers
+    if beyond.any():
+        _refuse(table, int(parts["row"].filter(beyond)[0]), f"servers from 0 to {num_servers - 1}")
+    twice = parts.select("row", "server").is_duplicated()
+    if twice.any():
+        _refuse(table, int(parts["row"].filter(twice)[0]), "each server once")
+    held = parts.group_by("row", maintain_order=True).agg(pl.col("gpus").cast(pl.UInt64).sum())
+    asked = frame["num_gpus"].gather(held["row"])
+    other = held["gpus"] != asked
+    if other.any():
+        at = int(other.arg_max() or 0)
+        _refuse(table, int(held["row"][at]), f"num_gpus GPUs in all, which is {asked[at]}")
+    return [parts[name].to_numpy() for name in ("row", "server", "gpus")]
+
+
+def _refuse(table: JobTable, row: int, expected: str) -> None:
+    raise InputError(
+        expected,
+        file=table.source,
+        row=row + 1,
+        column=SERVERS,
+        value=table.frame[SERVERS][row],
+        hint="mend it, or leave it empty where the place is unknown",
+    )
