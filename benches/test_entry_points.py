@@ -34,6 +34,8 @@ def test_replay(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster, 
     if "by deadlines" in PRESETS[policy].is_:
         due = pl.col("submit_time") + 2 * pl.col("duration") + 3600
         table = from_frame(table.frame.with_columns(deadline=due))
+    if "as recorded" in PRESETS[policy].is_:
+        table = from_frame(table.frame.with_columns(recorded_start="submit_time"))
     outcome = benchmark(replay, table, cluster, policy=policy)
     benchmark.extra_info["engine_seconds"] = outcome.summary["engine_seconds"]
     assert outcome.jobs.height == table.num_jobs

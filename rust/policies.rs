@@ -39,7 +39,8 @@ impl Preset {
     }
 
     pub(crate) fn preemptive(facts: &'static Facts) -> Self {
-        let ranked = Self::new(facts.name, facts.about, Order::Fifo, Placement::Consolidate, facts.paper);
+        let placement = if facts.is(Is::AsRecorded) { Placement::Emptiest } else { Placement::Consolidate };
+        let ranked = Self::new(facts.name, facts.about, Order::Fifo, placement, facts.paper);
         Self { preemption: Some(facts), ..ranked }
     }
 

@@ -9,7 +9,7 @@ use crate::policies::PRESETS;
 use crate::policy::{Visitor, with_policy};
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
-use crate::trace::OwnedJobs;
+use crate::trace::{OwnedJobs, Recorded};
 use proptest::prelude::*;
 
 /// Runs to the end, with a clone at each of the given times; all must have the same result.
@@ -92,8 +92,11 @@ proptest! {
         let numbers: Vec<u32> = (0..rows.len() as u32).collect();
         let deadline: Vec<f64> = column(&|row| f64::from(row.0 + 3 * row.2));
         let network = Network { inter_bandwidth: 1e9, ..Network::default() };
+        let places = (0..rows.len() as u32).step_by(2).map(|row| (row, row % 2, rows[row as usize].1));
+        let recorded = Recorded::new(column(&|row| f64::from(row.0 + row.2)), places).unwrap();
         let setting = Setting {
             deadline: Some(&deadline),
+            recorded: Some(&recorded),
             ..Setting::new(jobs.view(), &numbers, &server_gpus, &few, network, &options)
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();

@@ -28,8 +28,8 @@ pub(crate) use share::WITH_SHARES;
 #[derive(Clone, Debug)]
 pub(crate) struct Placer {
     placement: Placement,
-    /// Whether a gang that no server holds takes idle GPUs of several (policy `recorded`).
-    splits: bool,
+    /// Whether `emptiest` tries one server first (policy `recorded`).
+    tries_one: bool,
     variant: Variant,
     kappa: u32,
     lambda: f64,
@@ -99,7 +99,7 @@ impl Placer {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             placement: options.placement,
-            splits: options.is(Is::AsRecorded),
+            tries_one: options.is(Is::AsRecorded),
             variant: options.variant,
             kappa: options.kappa,
             lambda: options.lambda,
@@ -128,7 +128,7 @@ impl Placer {
             Placement::SjfBco => (true, true),
             _ => (false, false),
         };
-        needs.by_idle = self.packs() || self.splits || self.placement == Placement::Emptiest;
+        needs.by_idle = self.packs() || self.placement == Placement::Emptiest;
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
         needs.with_idle = self.placement == Placement::FirstFit;
@@ -154,7 +154,7 @@ impl Placer {
         self.scratch.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
-            _ if self.splits => packed::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Emptiest, _) if self.tries_one => packed::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Consolidate | Placement::BestFit, _) => {
                 consolidate::place(cluster, claim, &mut self.scratch, grant)
             }
@@ -174,11 +174,7 @@ impl Placer {
 
     /// Returns whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
     fn packs(&self) -> bool {
-        !self.splits
-            && matches!(
-                self.placement,
-                Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd
-            )
+        matches!(self.placement, Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd)
     }
 
     /// Returns the state that a refused trial must not change.

@@ -50,8 +50,8 @@ pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     options.preemption.map_or(Ok(()), |policy| asked.try_for_each(|feature| policy.check(feature)))
 }
 
-/// Refuses placements and queues that are not defined for shares of a GPU.
-pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+/// Refuses placements and queues that are not defined for shares of a GPU. Where a record places jobs, it is.
+pub(super) fn check_shares(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     if jobs.shares.is_none() {
         return Ok(());
     }
@@ -60,7 +60,8 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
             format!("{expected}: the job table has shares of a GPU; without its gpu_share each takes a whole one");
         Err(Error::Option { name, value: value.to_owned(), expected })
     };
-    if !WITH_SHARES.contains(&options.placement) {
+    let by_record = extras.log.is_some() || extras.recorded.is_some();
+    if !by_record && !WITH_SHARES.contains(&options.placement) {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         return fail("placement", options.placement.name(), &format!("one of {}", names.join(", ")));
     }

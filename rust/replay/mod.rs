@@ -148,7 +148,7 @@ pub(crate) fn prepare(
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.model)?;
     check_policy(jobs, extras, options)?;
-    check_shares(jobs, options)?;
+    check_shares(jobs, extras, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
     check_services(jobs, extras, spec)?;

@@ -5,11 +5,11 @@ use super::cases::Case;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use ringbco::error::{Error, Result};
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement};
+use ringbco::options::{ClockKind, Discipline, Is, Model, Options, Order, Oversize, Placement};
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
 use ringbco::policies::{PRESETS, named};
 use ringbco::replay::{ClusterSpec, Extras, replay_with};
-use ringbco::trace::{FairShares, OwnedNoise, OwnedRange};
+use ringbco::trace::{FairShares, OwnedNoise, OwnedRange, Recorded};
 use ringbco::{Network, Watch};
 
 /// Replays, and plans, of each test; `RINGBCO_CASES` sets another number.
@@ -236,7 +236,10 @@ proptest! {
     #[test]
     fn replays(any in anything()) {
         let owner: Option<Vec<u32>> = any.user.as_ref().map(|users| users.iter().map(|user| user % 3).collect());
+        let places = (0..).zip(&any.case.jobs.num_gpus).map(|(row, &gpus)| (row, row % 3, gpus));
+        let recorded = Recorded::new(any.case.jobs.submit.clone(), places).unwrap();
         let extras = Extras {
+            recorded: Some(&recorded).filter(|_| any.case.options.is(Is::AsRecorded)),
             deadline: any.deadline.as_deref(),
             user: any.user.as_deref(),
             fair: owner.as_deref().map(|owner| FairShares { owner, share: &[1.0, 0.0, 2.5] }),

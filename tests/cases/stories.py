@@ -161,7 +161,8 @@ def names_in(value: object) -> set[str]:
 
 
 CAUSES = {"too few": "wait_gpus", "apart": "wait_fragmented"} | dict.fromkeys(
-    ("turn", "behind", "reserved", "kept", "over quota", "ranked behind", "maintenance"), "wait_behind"
+    ("turn", "behind", "reserved", "kept", "over quota", "ranked behind", "maintenance", "recorded"),
+    "wait_behind",
 )
 """By kind of fact, the column of stays.parquet that counts time of its cause."""
 

@@ -39,7 +39,7 @@ def test_random_cases_are_as_the_reference_says(chunk: int) -> None:
     assert min(late, displaced) > 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_audits_repeats_and_logs_agree(seed: int) -> None:
     case = recorded_case(seed)
     try:

@@ -269,8 +269,9 @@ def test_every_preemptive_policy_is_here() -> None:
     registered = {name for name, policy in PRESETS.items() if policy.preemption != "none"}
     others = {
         "repack",
+        "recorded",
         *RESIZING,
-    }  # with reference models of their own: test_repack.py, test_elastic_equality.py
+    }  # with reference models of their own: test_repack.py, test_recorded.py, test_elastic_equality.py
     assert registered == {*POLICIES, *others}
     assert set(INTERVALS) < registered
 

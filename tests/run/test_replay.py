@@ -145,6 +145,8 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
 ) -> None:
     table = read_jobs(small_jobs).frame.with_columns(deadline=pl.col("submit_time") + 1e6)
     table = table if policy in BY_DEADLINE else table.drop("deadline")
+    if policy == "recorded":
+        table = table.with_columns(recorded_start="submit_time")
     outcome = replay(table, "3x8", policy=policy, clock=clock, slot=2.0 if clock == "slot" else 1.0)
     jobs, allocations = outcome.jobs, outcome.allocations
     assert allocations is not None

@@ -241,6 +241,7 @@ def _replayed(
     from ringbco.cli.inputs import (
         parse_cluster,
         read_table,
+        tell_late,
         tell_pauses,
         tell_rigid,
         tell_stopped,
@@ -283,6 +284,7 @@ def _replayed(
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():
             tell_pauses(label, outcome)
+            tell_late(label, outcome)
             if label not in comparison.not_comparable:
                 tell_stopped(label, outcome, table)
 

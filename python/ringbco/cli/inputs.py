@@ -195,11 +195,22 @@ def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:
         note(line)
 
 
+def tell_late(policy: str, outcome: Outcome) -> None:
+    """A note where jobs started later than in their log."""
+    from ringbco.units import duration
+
+    late, job = outcome.summary.get("late_jobs", 0), outcome.summary.get("latest_job")
+    if late:
+        worst = duration(outcome.summary["worst_lateness"])
+        note(f"{policy}: {late:,} job{'s'[: late != 1]} started later than recorded, {job} by {worst}")
+
+
 def tell_run(policy: str, outcome: Outcome, table: JobTable) -> None:
     """The notes on one run."""
     tell_rigid({policy: policy}, table)
     tell_pauses(policy, outcome)
     tell_stopped(policy, outcome, table)
+    tell_late(policy, outcome)
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:

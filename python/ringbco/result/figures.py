@@ -37,9 +37,9 @@ _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 
 _ALWAYS_TOLD: Final = ("utilisation_to_last_submission", "mean_contention")
-MAY_BE_NULL: Final = (*_ALWAYS_TOLD, "mean_jct_completed", "effective_training_time_ratio")
-"""Figures that a summary has as null: every server was down, a window has no record of spanning jobs, or all
-jobs reached their limits."""
+MAY_BE_NULL: Final = (*(*_ALWAYS_TOLD, "mean_jct_completed", "effective_training_time_ratio", "latest_job"),)
+"""Figures that a summary has as null: every server was down, a window has no record of spanning jobs, all
+jobs reached their limits, or no job was late."""
 LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
 """Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)

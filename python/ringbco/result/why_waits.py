@@ -159,6 +159,9 @@ class Waits(Stays):
             owner = record.said(self._owners(), self.row)
             self.say("over quota", moment.time, **asks, owner=owner, owner_holds=holds, quota=quota)
             return
+        if answer is not None and answer["by"] == "record":
+            self.say("recorded", moment.time, **asks)
+            return
         discipline = (
             record.options.get("queue") if is_queue(record) else "ranking" if ranks(record) else "none"
         )

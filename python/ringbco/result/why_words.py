@@ -187,6 +187,10 @@ def _turn(told: Told, when: str, clock: Clock) -> str:
     return f"{_room(told)}: it waited for its turn, or for the next decision of {told['policy']}."
 
 
+def _recorded(told: Told, when: str, clock: Clock) -> str:
+    return f"{_room(told)}: it waited for its recorded start."
+
+
 def _head(told: Told) -> str:
     return f"{_room(told)}, but {told['head']}, which requests {_gpus(told['head_gpus'])}, was"
 
@@ -433,6 +437,7 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "over quota": _over_quota,
     "maintenance": _maintenance,
     "turn": _turn,
+    "recorded": _recorded,
     "behind": _behind,
     "ranked behind": _ranked_behind,
     "reserved": _reserved,
