@@ -171,6 +171,7 @@ impl<'a> Drawn<'a> {
             key: key.as_deref(),
             fair: fair.as_ref().map(|(owner, share)| FairShares { owner, share }),
             log,
+            recorded: None,
             side: side.view(),
         };
         replay_with(&case.table(), &extras, case.vc.as_deref(), &spec, &case.options, &mut Unwatched)

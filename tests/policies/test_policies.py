@@ -19,6 +19,7 @@ import test_queue_orders
 import test_repack
 from conftest import Invoke
 from reference.elastic import POLICIES as RESIZING_HERE
+from reference.recorded import Recorded
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.clairvoyance import foreknowledge, of_policy
@@ -229,6 +230,22 @@ def time_slice() -> None:
     assert runs(late) == {"0": [(0, 10), (30, 35)], "1": [(10, 20), (40, 45)], "2": [(20, 24)]}
 
 
+def recorded() -> None:
+    # Two servers. The second job starts at 3 on server 1, as it did; the third is late, until the first ends.
+    log = pl.DataFrame(
+        {
+            "job_id": list("abc"),
+            "submit_time": [0.0, 0.0, 1.0],
+            "num_gpus": [2, 1, 2],
+            "duration": [9.0, 9.0, 1.0],
+            "recorded_start": [0.0, 3.0, 4.0],
+        }
+    )
+    outcome = replay(log, "2x2", policy="recorded")
+    assert outcome.jobs["start_time"].to_list() == [0.0, 3.0, 9.0]
+    assert servers(outcome) == [[0], [1], [0]]
+
+
 def repack() -> None:
     # The pair wants 20 GPU-seconds and goes first of the two that wait. It evicts the lone job, which wants
     # 79 when its pause of 1 s is taken off; the wait of 80 s is more than two pauses. The lone job resumes
@@ -287,6 +304,7 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "optimus": resizing,
     "elastic-srtf": resizing,
     "elasticflow": elasticflow,
+    "recorded": recorded,
 }
 
 
@@ -320,6 +338,8 @@ def test_every_policy_is_documented_worked_out_and_compared_with_a_reference_mod
             assert callable(test_repack.test_the_reference_decides_the_same)
         elif policy.preemption in RESIZING:
             assert policy.preemption in RESIZING_HERE, name
+        elif policy.preemption == "recorded":
+            assert callable(Recorded)
         elif policy.preemption != "none":
             assert policy.preemption in test_preempt_equality.POLICIES, name
         elif policy.order in strategies.ORDERS:
@@ -344,7 +364,9 @@ def test_policies_verb(invoke: Invoke) -> None:
     }
     refused = {row["name"]: set(row["refuses"]) for row in listed}
     assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)
-    assert not any(refused.values())
+    assert {name: features for name, features in refused.items() if features} == {
+        "recorded": {"evict", "quota"}
+    }
     output = invoke("replay", "--help-all").stdout
     for row in listed:
         assert all(option.split()[0] in output for option in row["options"]), row

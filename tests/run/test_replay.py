@@ -30,7 +30,7 @@ from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
 BY_DEADLINE = {name for name, policy in PRESETS.items() if "by deadlines" in policy.is_}
-PREEMPTIVE = {policy.name for policy in policies() if policy.preemption != "none"}
+PREEMPTIVE = {name for name, policy in PRESETS.items() if "preempt-cost" in policy.options}
 TWO_VCS = """\
 [[servers]]
 count = 2
@@ -163,7 +163,7 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
 
 def test_a_preset_is_its_parts_and_each_can_be_replaced(small_jobs: Path) -> None:
     for preset in policies():
-        if preset.name in PREEMPTIVE:
+        if preset.preemption != "none":
             continue
         by_parts = replay(
             small_jobs,
