@@ -236,7 +236,8 @@ proptest! {
     #[test]
     fn replays(any in anything()) {
         let owner: Option<Vec<u32>> = any.user.as_ref().map(|users| users.iter().map(|user| user % 3).collect());
-        let places = (0..).zip(&any.case.jobs.num_gpus).map(|(row, &gpus)| (row, row % 3, gpus));
+        let most = any.case.jobs.submit.len();
+        let places = (0..).zip(&any.case.jobs.num_gpus).take(most).map(|(row, &gpus)| (row, row % 3, gpus));
         let recorded = Recorded::new(any.case.jobs.submit.clone(), places).unwrap();
         let extras = Extras {
             recorded: Some(&recorded).filter(|_| any.case.options.is(Is::AsRecorded)),

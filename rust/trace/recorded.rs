@@ -74,9 +74,8 @@ impl Recorded {
             return Err(Error::Value { row, column, value, expected });
         }
         let held = |row: usize| self.place(row).iter().map(|&(_, gpus)| u64::from(gpus)).sum::<u64>();
-        if let Some(row) =
-            (0..length).find(|&row| !matches!(held(row), gpus if gpus == 0 || gpus == u64::from(num_gpus[row])))
-        {
+        let is_other = |asked: &(usize, &u32)| !self.place(asked.0).is_empty() && held(asked.0) != u64::from(*asked.1);
+        if let Some((row, _)) = num_gpus.iter().enumerate().take(length).find(is_other) {
             let (value, expected) = (held(row).to_string(), "num_gpus GPUs");
             return Err(Error::Value { row, column: "recorded_servers", value, expected });
         }
