@@ -27,13 +27,18 @@ const ringbcoColours = (long, sorted) => {
       const server = held.server[row], stay = held.stay[row], job = numbers[stays.job[stay]], start = stays.start[stay];
       if (scene.jobs.service[stays.job[stay]] || stays.end[stay] <= start) continue;
       for (let near = Math.max(0, server - 1); near <= server + 1 && near < active.length; near++) {
-        active[near] = active[near].filter((other) => stays.end[other] > start);
-        for (const other of active[near]) {
+        const rows = active[near];
+        let kept = 0;
+        for (let n = 0; n < rows.length; n++) {
+          const other = rows[n];
+          if (stays.end[other] <= start) continue;
+          rows[kept++] = other;
           const there = numbers[stays.job[other]];
           if (there === job) continue;
           if (without[job]) found[job].push(there);
           if (without[there]) found[there].push(job);
         }
+        rows.length = kept;
       }
       active[server].push(stay);
     }
