@@ -225,7 +225,7 @@ def test_a_cluster_counts_as_its_gpus_and_the_target_is_drawn(aimed: SweepRuns) 
     assert rule["mark"]["strokeDash"] == [5, 4]
     assert [row["value"] for row in chart["datasets"][rule["data"]["name"]]] == [120.0]
     assert text["encoding"]["text"]["value"] == "target 2.00 min"
-    assert layers(first)["line"]["x"]["title"] == "cluster, GPUs"
+    assert layers(first)["line"]["x"]["title"] == "cluster, GPUs (log scale)"
     # Of other measures it is no target.
     assert "text" not in layers(made["cluster-mean-jct"])
 
@@ -247,7 +247,7 @@ def test_the_first_sentence_names_the_smallest_cluster_that_meets_the_target(aim
     # Answers stand before figures, settings come last and are folded.
     places = [text.index(part) for part in ('class="answer"', "<figure", 'id="best"', 'id="settings"')]
     assert places == sorted(places)
-    assert "<details><summary>What was varied" in text[places[-1] :]
+    assert "<details><summary>Varied and common settings" in text[places[-1] :]
 
 
 def test_two_settings_of_numbers_have_a_map_with_numbers_in_its_cells(folder: Path) -> None:
