@@ -247,7 +247,8 @@ def lines(
     if ends is not None:
         low, high = ends
         bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.45)
-        layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=None), y2=high, color=colour(results)))
+        title = cast("dict[str, Any]", y.to_dict())["title"]  # layers share it
+        layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=title), y2=high, color=colour(results)))
     drawn = base.mark_line(clip=True, strokeJoin="round", **mark).encode(**strokes(results))
     layers.append(drawn if marked else drawn.encode(description="said:N"))
     if marked:
