@@ -60,7 +60,7 @@ def test_its_commands_run_in_order_and_print_what_it_says(
         run = invoke(*shlex.split(question))
         assert run.returncode == 0, run.stderr
     if asked:
-        (answer,) = re.findall(r"answer is: \*(.+)\*", TEXT)
+        (answer,) = re.findall(r"report says: \*(.+?)\*", TEXT)
         assert answer in pl.read_parquet("sure/comparison.parquet")["sentence"].to_list()
     exec(from_python, {"__name__": "readme"})
     assert invoke("audit", "results").returncode == 0
