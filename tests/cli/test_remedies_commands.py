@@ -65,8 +65,8 @@ from test_remedies import HEADER, PLAIN, REPLAY, refused
         ),
         (
             "convert",
-            "SOURCE (slurm, philly, helios, acme, pai, openb, spot-gpu, elasticflow, gavel, pollux, swf, csv) is"
-            " missing:"
+            "SOURCE (slurm, philly, helios, acme, pai, openb, spot-gpu, elasticflow, gavel, pollux, swf, csv)"
+            " is missing:"
             " `ringbco convert helios 'data/Venus/*.csv' -o venus.parquet --cluster-out venus.toml`",
         ),
     ],

@@ -57,8 +57,12 @@ _CHOICES: Final = {
 }
 
 
-_ELSE: Final = {"jobid": "jobidraw", "elapsed": "elapsedraw", "alloctres": "allocgres"}
-"""The column that is shown where another is empty."""
+_ELSE: Final = {
+    "jobid": ("jobid", "jobidraw"),
+    "elapsed": ("elapsed", "elapsedraw", "end"),
+    "alloctres": ("alloctres", "allocgres"),
+}
+"""The columns of which the first that is filled is shown."""
 
 
 class _Clean(Protocol):
@@ -80,7 +84,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         None if text is None else moment(text, option, options.timezone, utc=utc)
         for option, text in (("--from", options.since), ("--until", options.until))
     )
-    window = Window(rows, utc=utc, zoned=options.timezone is not None)
+    window = Window(rows, utc=utc)
 
     def cleaned(
         frame: pl.DataFrame, rules: tuple[Rule, ...], *, strict: bool
@@ -102,7 +106,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         account.rows_kept,
         (*steps_left_out.entries, *account.entries, *waiting, *_damaged(rows, places)),
     )
-    held = [*mig_notes(facts.filter(~pl.col("waits"))), *held_notes(jobs)]
+    held = [*mig_notes(facts.filter(~pl.col("waits")), options.mig), *held_notes(jobs)]
     endless = refuse_endless(jobs)
     if endless is not None:
         raise places.bad_cell(endless, "nodelist", "a hostlist such as n[01-04],x7")
@@ -167,7 +171,7 @@ class _Places:
     def __call__(self, row: int, column: str) -> tuple[int | None, int | None, object]:
         self._last = row
         file = int(self._rows[FILE][row])
-        texts = [self._rows[name][row] for name in (column, _ELSE.get(column, column)) if name in TEXTS]
+        texts = [self._rows[name][row] for name in _ELSE.get(column, (column,)) if name in TEXTS]
         value = next((text for text in texts if text is not None), None)
         line = self._records[file].line(int(self._rows[AT][row]))
         return row - self._begins[file] + 1, line, value

@@ -139,7 +139,7 @@ class ScontrolNodes:
     """What `scontrol show node` prints, with or without -o."""
 
     role: str = "nodes"
-    what: str = "the nodes of a Slurm cluster (scontrol show node)"
+    what: str = "a list of Slurm's nodes (scontrol show node)"
 
     def recognises(self, head: str) -> bool:
         """Whether the text begins with NodeName=."""

@@ -20,7 +20,7 @@ _FEW: Final = 3
 class Window:
     """The time that a log covers: jobs that touch it are in it, so those from before it are the long ones."""
 
-    def __init__(self, rows: pl.DataFrame, *, utc: bool, zoned: bool) -> None:
+    def __init__(self, rows: pl.DataFrame, *, utc: bool) -> None:
         own = rows.filter(~pl.col("foreign"))
         self._first_end = own["end_s"].min()
         latest = own.select(pl.max_horizontal(pl.col(f"{name}_s").max() for name in TIMES)).item()
@@ -80,12 +80,13 @@ def held_notes(jobs: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def mig_notes(rows: pl.DataFrame) -> Iterator[str]:
+def mig_notes(rows: pl.DataFrame, mig: str | None) -> Iterator[str]:
     """The note on rows that hold MIG profiles, alone or beside whole GPUs."""
     parts = rows.filter(pl.col("parts") > 0, pl.col("duration") > 0)
     if parts.height:
         hours = _gpu_hours(parts.with_columns(num_gpus="parts"))
-        yield f"{_counted(parts)} MIG profiles, parts of a GPU: {hours:,.1f} hours of such parts"
+        fate = "counted as one GPU each" if mig == "gpu" else "left out (--mig gpu counts each as one GPU)"
+        yield f"{_counted(parts)} MIG profiles for {hours:,.1f} GPU-hours: {fate}"
 
 
 def _counted(jobs: pl.DataFrame) -> str:
