@@ -110,7 +110,7 @@ def with_facts(frame: pl.DataFrame, options: Options, *, asked: bool, latest: fl
     )
     frame = frame.with_columns(
         waits=waits.fill_null(False),
-        runs=(status.is_in(RUNS) | pl.col("end_s").is_null()).fill_null(True),
+        runs=status.is_in(RUNS).fill_null(False) | pl.col("end_s").is_null(),
         between=between,
     )
     ran = pl.coalesce("elapsed_s", pl.col("between") - pl.col("suspended_s").fill_null(0))
@@ -125,7 +125,7 @@ def job_rules(options: Options, since: float | None, until: float | None) -> tup
     """Rules 6 to 14, and what is changed or noted of the rows that are kept."""
     keep_open, status = options.open_jobs == "keep", pl.col("status")
     open_row = pl.col("runs") & ~pl.col("waits")
-    known = status.is_in(ENDED) | (open_row & keep_open)
+    known = status.is_in(ENDED).fill_null(False) | (open_row & keep_open)
     gpus, submit = pl.col("num_gpus"), pl.col("submit_s")
     counted = {"cpu": "cpu", "node": "node"}.get(options.count or "gpu")
     none = (gpus.fill_null(0) < 1) | (gpus > MAX_GPUS)
