@@ -297,3 +297,20 @@ def test_nodes(tmp_path: Path, invoke: Invoke) -> None:
     assert done.returncode == 0
     alone = invoke("replay", nodes, "--cluster", "2x8", "-o", "r")
     assert "is a list of Slurm's nodes (scontrol show node), which holds no jobs" in alone.stderr
+
+
+def test_quoted_cells_and_a_log_without_rows(tmp_path: Path) -> None:
+    """As pandas writes the table: commas, marks around the resources, an index of its own."""
+    names, *rows = (text.replace("|", ",") for text in (NAMES, row(tres='"cpu=1,gres/gpu=2"'), row("1.0")))
+    result = made(tmp_path, *rows, names=names)
+    assert column(result, "job_id", "num_gpus") == [("1", 2)]
+    assert [entry.line for entry in result.account.entries] == [3]
+    quoted = made(tmp_path, *rows, names=",".join(f'"{name}"' for name in names.split(",")))
+    assert column(quoted, "job_id", "num_gpus") == [("1", 2)]
+    assert "has a header but no rows" in refused(tmp_path)
+    (tmp_path / "log.json").write_text('{"meta": {"slurm": {}}, "jobs": []}')
+    with pytest.raises(InputError, match="no rows"):
+        convert("slurm", [tmp_path / "log.json"])
+    (tmp_path / "log.json").write_text('{"meta": {"slurm": {}}, "jobs": [{"job_id": 1, "state"')
+    with pytest.raises(InputError, match="is no output of sacct --json"):
+        convert("slurm", [tmp_path / "log.json"])

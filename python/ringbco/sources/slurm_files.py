@@ -15,9 +15,10 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.io.printed import SACCT
+from ringbco.sources.account import ROW
 from ringbco.sources.opening import Opened
-from ringbco.sources.records import header_at
-from ringbco.sources.tables import CsvTable
+from ringbco.sources.records import SEPARATORS, first_record, header_at, separator
+from ringbco.sources.tables import EXTRA, CsvFile, CsvTable
 
 FILE: Final = "__file"
 AT: Final = "__at"
@@ -59,6 +60,9 @@ def _first_line(head: str) -> str:
 def _header(head: str) -> tuple[list[str], str] | None:
     """The names of a header line in lower case and what separates them; None for any other line."""
     first = _first_line(head)
+    if '"' in first:  # as CSV writers quote cells
+        names = [name.lower() for name in first_record(head)]
+        return (names, separator(head)) if {"jobid", "jobidraw"} & set(names) else None
     mark = re.match(r"\s*[\w%]+([^\w%]+)[\w%]", first)
     if mark is None or not mark[1].strip(" "):
         return None
@@ -76,12 +80,17 @@ def _refuse_fixed_width(opened: Opened) -> None:
         )
 
 
-def _refuse_lacking(names: Sequence[str], shown: str) -> None:
+def _lacking(names: Sequence[str]) -> list[str]:
     missing = [spelled(name) for name in _NEEDED if name not in names]
     if not {"jobid", "jobidraw"} & set(names):
         missing.insert(0, "JobID or JobIDRaw")
     if not {"alloctres", "allocgres"} & set(names):
         missing.append("AllocTRES or AllocGRES")
+    return missing
+
+
+def _refuse_lacking(names: Sequence[str], shown: str) -> None:
+    missing = _lacking(names)
     if missing:
         raise InputError(
             f"has no column {', '.join(missing)}", file=shown, hint=f"export the log with `{SACCT}`"
@@ -96,10 +105,10 @@ class SacctText:
     what: str = "a log of Slurm's sacct (sacct -P)"
 
     def recognises(self, head: str) -> bool:
-        """Whether a header names JobID and more columns of sacct, or a first row has an id and a state."""
+        """Whether a header has the columns that are needed, or a first row an id, a state and a time."""
         found = _header(head)
         if found is not None:
-            return len(set(found[0]) & set(TEXTS)) >= 2
+            return not _lacking(found[0])
         cells = [cell.strip() for cell in _first_line(head).split("|")]
         return all(any(re.fullmatch(p, cell) for cell in cells) for p in (ID, _STATES, r"\d{4}-\d\d-\d\dT.+"))
 
@@ -206,6 +215,8 @@ class Records:
 def read_text(opened: Opened, fields: Sequence[str]) -> Records:
     """The records of a text of sacct."""
     names, mark, headed = names_and_mark(opened, fields)
+    if mark in SEPARATORS and '"' in opened.head:
+        return _read_csv(opened, names)
     ends_in_mark = not names[-1]
     if ends_in_mark:
         names.pop()
@@ -217,6 +228,17 @@ def read_text(opened: Opened, fields: Sequence[str]) -> Records:
         for at in range(0, max(records.height, 1), _CHUNK)
     ]
     return Records(pl.concat(parts), "reqtres" in names, lambda at: at + 1)
+
+
+def _read_csv(opened: Opened, names: Sequence[str]) -> Records:
+    """The records of a table with quoted cells, as other programs write what sacct printed."""
+    file = CsvFile(opened, None, names=() if _header(opened.head) else tuple(names))
+    columns = {name.lower(): name for name in file.columns}
+    cells = [_filled(pl.col(columns[name])).alias(name) for name in TEXTS if name in columns]
+    extra = pl.col(EXTRA).is_not_null().alias(SURPLUS)
+    frame = file.read([*cells, extra]).rename({ROW: AT}).with_columns(pl.lit(value=False).alias(DAMAGED))
+    locate = file.locate()
+    return Records(complete(frame), "reqtres" in columns, lambda at: locate(at, "")[1])
 
 
 def _lines(opened: Opened, headed: bool) -> pl.DataFrame:
@@ -234,7 +256,7 @@ def _lines(opened: Opened, headed: bool) -> pl.DataFrame:
     )
     text = pl.col("text").str.strip_suffix("\r")
     lines = lines.with_columns(text).filter(text.str.strip_chars() != "")
-    if headed:
+    if headed and lines.height:
         first = lines["text"][0]
         lines = lines.filter(pl.col("text") != first)
     return lines
@@ -257,7 +279,7 @@ def _records(opened: Opened, lines: pl.DataFrame, names: Sequence[str], mark: st
             for at in range(0, max(lines.height, 1), _CHUNK)
         ]
         begins = pl.concat(parts)
-    if begins.all():
+    if begins.all():  # of no lines too
         return lines
     if not begins[0]:
         cells = lines["text"][0].split(mark)
