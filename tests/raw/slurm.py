@@ -15,6 +15,11 @@ COLUMNS = (
 )
 DAY = datetime(2026, 5, 4, tzinfo=UTC).timestamp()
 CPU = "billing=8,cpu=8,mem=64G,node=1"
+NODES = """\
+NodeName=n01 Gres=gpu:kx:8(S:0-1) State=IDLE Partitions=gpu,dev
+NodeName=n02 Gres=gpu:kx:8 State=DOWN Partitions=gpu
+NodeName=c01 Gres=(null) State=IDLE Partitions=cpu
+"""
 DROPPED = {
     "too many cells": "more cells than names",
     "twice": "listed twice",

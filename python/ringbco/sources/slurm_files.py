@@ -310,7 +310,7 @@ def _cells(records: pl.DataFrame, names: Sequence[str], mark: str, ends_in_mark:
     place = names.index(free[0]) if len(free) == 1 else len(names)
     cells = []
     for at, name in enumerate(names):
-        if name not in TEXTS:
+        if name not in TEXTS or name in names[:at]:  # sacct prints a column as often as it is asked to
             continue
         plain = pl.col("text").list.get(at, null_on_oob=True)
         if at > place:  # it moved by as many cells as are too many
