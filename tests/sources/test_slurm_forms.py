@@ -276,6 +276,9 @@ def test_nodes(tmp_path: Path, invoke: Invoke) -> None:
     assert set(result.cluster.server_vc or ()) == {"gpu+dev"} == set(result.table.frame["vc"])
     places = dict(result.table.frame.select("job_id", "recorded_servers").iter_rows())
     assert (places["1203"], places["1207"]) == ("1:8 2:8", None)
+    counted = convert("slurm", [log, TRACES / "slurm-nodes.txt"], Options(want_cluster=True, count="cpu"))
+    assert counted.cluster is not None
+    assert counted.cluster.server_gpus.tolist() == [64] * 5
     guessed = convert("slurm", [log], Options(want_cluster=True))
     assert guessed.cluster is not None
     assert guessed.cluster.server_gpus.tolist() == [8] * 4

@@ -114,7 +114,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     joiner.components()
     joiner.attempts(options.mode or "split")
     jobs = joiner.frame
-    nodes = read_nodes(inputs["nodes"]) if "nodes" in inputs else None
+    nodes = read_nodes(inputs["nodes"], options.count or "gpu") if "nodes" in inputs else None
     servers, vcs, notes = _servers(jobs, nodes, options)
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
     table = by_submission(

@@ -19,7 +19,7 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.slurm_gpus import MIG
 
 _KEY: Final = re.compile(
-    r"(?:^|\s)(NodeName|Gres|State|Partitions)=(.*?)(?=\s+[A-Za-z]\w*(?:\[[^]]*\])?=|\s*$)"
+    r"(?:^|\s)(NodeName|Gres|CPUTot|State|Partitions)=(.*?)(?=\s+[A-Za-z]\w*(?:\[[^]]*\])?=|\s*$)"
 )
 _DOWN: Final = ("DOWN", "DRAIN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
 _SIZES: Final = (1, 2, 4, 8, 16)
@@ -86,8 +86,11 @@ def _numbers(ranges: str) -> Iterator[str]:
             yield str(number).zfill(len(first))
 
 
-def read_nodes(opened: Opened) -> Nodes:
-    """The nodes that scontrol show node lists, with or without -o."""
+def read_nodes(opened: Opened, count: str) -> Nodes:
+    """The nodes that scontrol show node lists, with or without -o.
+
+    count: what a server's GPUs are: gpu, or cpu or node where processors or nodes stand for them.
+    """
     text = opened.path.read_text(encoding="utf-8-sig", errors="replace")
     found: list[Node] = []
     without = down = 0
@@ -98,7 +101,11 @@ def read_nodes(opened: Opened) -> Nodes:
             continue
         fields = {key: value.strip() for at in block.splitlines() for key, value in _KEY.findall(at)}
         name = fields.get("NodeName", "")
-        gpus, gpu_type = _gres(fields.get("Gres", ""), name, opened.shown, begins)
+        cpus = fields.get("CPUTot", "")
+        if count == "gpu":
+            gpus, gpu_type = _gres(fields.get("Gres", ""), name, opened.shown, begins)
+        else:
+            gpus, gpu_type = 1 if count == "node" else int(cpus) if cpus.isdecimal() else 0, None
         if not gpus:
             without += 1
             continue
@@ -106,7 +113,8 @@ def read_nodes(opened: Opened) -> Nodes:
         partitions = tuple(each for each in fields.get("Partitions", "").split(",") if each)
         found.append(Node(name, gpus, gpu_type, partitions))
     if not found:
-        raise InputError("lists no node with a GPU", file=opened.shown)
+        missing = "node with a GPU" if count == "gpu" else "node with processors (CPUTot)"
+        raise InputError(f"lists no {missing}", file=opened.shown)
     if sum(node.gpus for node in found) > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=opened.shown)
     return Nodes(tuple(found), without, down)
