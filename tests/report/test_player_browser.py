@@ -232,6 +232,7 @@ def test_the_track_draws_means_over_even_steps(browser: Browser, tmp_path: Path)
     with browser.tab() as opened:
         opened.open(play({"fifo": outcome}, tmp_path / "play.html").path)
         opened.evaluate(READY)
+        assert opened.evaluate("ringbcoPlayer.track.marks(600)[0][2]").startswith("day 0")
         whole = opened.evaluate("ringbcoPlayer.series(0)")
         # 1,400 s: two after each other, then the last; 600 steps.
         ends = [round(1200 / 1400 * 600), round(600 / 1400 * 600), round(1100 / 1400 * 600)]
