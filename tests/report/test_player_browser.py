@@ -124,7 +124,10 @@ def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
     assert f"Following {job}" in text(tab, "story")
     assert text(tab, "why") == ""
     box = f"{AT.format('story')}.getBoundingClientRect()"
-    assert tab.evaluate(f"{box}.top < innerHeight && {box}.bottom > 0")  # in view
+    assert tab.evaluate(f"{box}.top >= 0 && {box}.bottom <= innerHeight")  # in view
+    tab.evaluate("scrollTo(0, 0)")
+    press(tab, "Enter")  # the same job again
+    assert tab.evaluate(f"{box}.top >= 0 && {box}.bottom <= innerHeight")
     assert "waiting" in tab.evaluate(f"{AT.format('story')}.querySelector('.keys').textContent")
     assert tab.evaluate(f"{AT.format('story')}.querySelector('.axis').textContent").startswith("day 0")
     press(tab, "Escape")
@@ -281,7 +284,10 @@ def test_a_job_that_is_not_there_is_said(tab: Tab) -> None:
         f"{AT.format('find')}.value = 'nobody'; {AT.format('find')}.dispatchEvent(new Event('change'))"
     )
     settle(tab)
-    assert "no job nobody is shown" in text(tab, "said")
+    assert text(tab, "missing") == "no job named nobody"
+    assert tab.evaluate(f"{AT.format('find')}.value") == "nobody"
+    press(tab, "f", "Escape")
+    assert text(tab, "missing") == tab.evaluate(f"{AT.format('find')}.value") == ""
 
 
 def test_less_motion_where_the_reader_asks_for_less(browser: Browser, page: Path) -> None:
