@@ -110,7 +110,7 @@ const ringbcoTrack = (player) => {
     });
     pen.fillStyle = tone("--soft");
     pen.fillText(`GPUs busy, of ${gpus.toLocaleString("en")}`, 0, 11);
-    pen.fillText(`jobs waiting, at most ${Math.round(most).toLocaleString("en")}`, 0, 60);
+    pen.fillText(`jobs waiting, mean up to ${Math.round(most).toLocaleString("en")}`, 0, 60);
     at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
     const whole = shown.from <= 0 && shown.to >= LAST, place = at("place");
     at("all").disabled = whole;
