@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -391,3 +392,28 @@ def test_servers_as_rows_are_below_each_other(tab: Tab) -> None:
     for server in range(4):
         tab.do(lambda page, y=box["y"] + (server + 0.4) * box["high"] / 4: page.mouse.move(box["x"] + 40, y))
         assert f"server {server}" in text(tab, "tip")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("mode", ["size", "waited", "contention"])
+def test_neighbours_in_a_scale_of_colours_differ(browser: Browser, page: Path, mode: str, dark: bool) -> None:
+    with browser.tab() as opened:
+        opened.open(page, dark=dark)
+        opened.evaluate(READY)
+        colour = AT.format("colour")
+        opened.evaluate(f"{colour}.value = '{mode}'; {colour}.dispatchEvent(new Event('change'))")
+        swatches = opened.evaluate(
+            f"[...{AT.format('key')}.querySelectorAll('i')].map(one => getComputedStyle(one).backgroundColor)"
+        )
+        *shades, idle = (luminance(*map(int, re.findall(r"\d+", swatch)[:3])) for swatch in swatches)
+        assert len(shades) > 4
+        for one, other in itertools.pairwise([idle, *shades]):
+            assert (max(one, other) + 0.05) / (min(one, other) + 0.05) >= 1.6
+
+
+def luminance(*rgb: int) -> float:
+    """As WCAG has it."""
+    parts = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in rgb)
+    ]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
