@@ -321,8 +321,9 @@ def test_a_followed_job_has_the_holders_and_the_place_of_why(
         settle(tab)
         told = text(tab, "story").split("fifo: ")[1].split("srtf: ")[side]
         names = [held["job"] for held in facts["most held"]["holders"]]
-        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": mean")[0].split(", ")]
-        assert said == names, job
+        said = re.search(r"most GPUs were held by (.*? on average\).*?)\.(?!\d)", told)
+        assert said is not None
+        assert [part.split(" (")[0] for part in said[1].split(", ")] == names, job
         queue = facts["queue"]
         assert re.search(rf"{queue['others']} jobs? (was|were) already queued", told), job
         # A page of a table that was made in memory knows no run times, by which srtf goes.
@@ -417,3 +418,18 @@ def luminance(*rgb: int) -> float:
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in rgb)
     ]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def test_a_phone_is_told_of_no_keys(tab: Tab, page: Path) -> None:
+    help_ = "getComputedStyle(document.querySelector('.keyboard')).display"
+    assert tab.evaluate(help_) != "none"
+
+    def phone(page_: Any) -> str:
+        context = page_.context.browser.new_context(has_touch=True, is_mobile=True)
+        opened = context.new_page()
+        opened.goto(page.as_uri())
+        shown: str = opened.evaluate(help_)
+        context.close()
+        return shown
+
+    assert tab.do(phone) == "none"

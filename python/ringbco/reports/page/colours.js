@@ -73,7 +73,7 @@ const ringbcoColours = (long, sorted) => {
       hue[number] = colour;
       each(number, (colours, start, end) => { take(colours[colour], start, end); return true; });
     }
-    let among = left.some((number) => gangs[number]), clashes = 0;
+    let clashes = 0;
     // Where all colours are beside a job it takes the least of them, and those that have it choose again.
     for (let round = 0, again = left; again.length && round < 4; round++) {
       for (const number of again) without[number] = 1;
@@ -89,16 +89,11 @@ const ringbcoColours = (long, sorted) => {
         if (near[colour]) for (const other of found[number]) if (hue[other] === colour && !without[other]) next.add(other);
       }
       again = [...next];
-      among ||= again.some((number) => gangs[number]);
       clashes = again.length;
     }
     for (const scene of scenes) scene.hue = scene.number.map((number) => hue[number]);
-    return told(left.length > 0, among, clashes);
-  };
-  const told = (shared, gangs, clashes) => {
-    if (!shared) return "one per job; jobs that run at the same time differ";
-    const who = gangs ? "" : "jobs of 2+ GPUs that run at the same time differ, and ";
-    return `one per job, from ${JOBS.length}: ${who}jobs on the same server or on adjacent servers ${clashes ? "nearly always " : ""}differ; others may share one`;
+    if (!left.length) return "one per job; jobs that run at the same time differ";
+    return `by job; jobs on the same or adjacent servers ${clashes ? "nearly always " : ""}differ`;
   };
 
   // What a colour may mean --------------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@
   const beginning = (scene, job) => {
     const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
     if (all) lines.push(`${many(all, "job was", "jobs were")} already queued, ${before === all ? "all" : before || "none"} ahead of it (${scene.order}).`);
-    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: mean GPUs over that time.`);
+    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean], n) => `${scene.ids[other]} (${Number(mean.toPrecision(3))}${n ? "" : " on average"})`).join(", ")}.`);
     return lines;
   };
   const story = () => {
