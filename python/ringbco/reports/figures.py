@@ -243,8 +243,8 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "Contention on servers": (
         Row("servers", "Spanning jobs per server",
-            "Jobs on the server that also hold GPUs on others, averaged over time. Darkest is most; blank is"
-            " none.", data_time.by_server, shapes.cells, {}, each=True),
+            "Jobs on the server that also hold GPUs on others, averaged over time. The strongest colour is"
+            " most; blank is none.", data_time.by_server, shapes.cells, {}, each=True),
     ),
 }
 # fmt: on
