@@ -100,6 +100,7 @@ lint-rust: $(VENV)/.tools
 lint-python: build
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m ringbco.dev.words
 	$(BIN)/mypy --strict
 	$(BIN)/python -m mypy.stubtest --mypy-config-file <(printf '[mypy]\n[mypy-ringbco.*]\nfollow_imports = skip\n') ringbco._core
 

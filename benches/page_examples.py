@@ -19,6 +19,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
 from ringbco.result.outcome import Outcome
 from ringbco.trace import profiles
+from ringbco.units import percent
 
 LARGEST, SMALL, VENUS = "philly/6214e9", "philly/e13805", "helios/venus_2vc_2020-09"
 """The largest one is on 32 servers of 8 GPUs, half of those that it had."""
@@ -163,8 +164,8 @@ def energy(given: TableInputs) -> Iterator[str]:
         "mean JCT": "{mean_jct:h .2f} h",
     }
     yield from table(["placement", "sleeps after", "wakes in"], columns, rows)
-    saved = (f"{1 - told['energy_kwh'] / rows[0][1]['energy_kwh']:.0%}" for _, told in rows)
-    yield Note(f"saved: {', '.join(saved)}; utilisation {rows[0][1]['utilisation']:.0%}")
+    saved = (percent(1 - told["energy_kwh"] / rows[0][1]["energy_kwh"], 0) for _, told in rows)
+    yield Note(f"saved: {', '.join(saved)}; utilisation {percent(rows[0][1]['utilisation'], 0)}")
     own = Cluster.from_groups([ServerGroup(20, 8, "vcvGl", "V100"), ServerGroup(2, 8, "vcvlY", "V100")])
     for after in ("never", "1h", "1min"):
         sleep = {} if after == "never" else {"sleep_after": after, "wake_time": "5min"}
@@ -196,9 +197,8 @@ def fair_share(_: TableInputs) -> Iterator[str]:
         for label, options in runs.items()
     )
     yield from table(["order"], {f"mean wait, {name}": f"{{{name}:hours}}" for name in of}, ran)
-    yield Note(
-        f"of {users.height} users four: {most['work'].sum() / users['work'].sum():.0%} of all GPU time"
-    )
+    share = percent(most["work"].sum() / users["work"].sum(), 0)
+    yield Note(f"of {users.height} users four: {share} of all GPU time")
 
 
 # A Slurm-like configuration. The trace has no time limits, no priorities and no maintenance.
@@ -353,4 +353,4 @@ def optima(given: TableInputs) -> Iterator[str]:
     yield line(*of, "mean gap", "worst gap", "optimal in", "Theorem 5, median")
     yield line(*["---"] * 7)
     for *called, mean, worst, optimal, bound in result.iter_rows():
-        yield line(*called, f"{mean:.1%}", f"{worst:.0%}", f"{optimal:.0%}", f"{bound:.1f}")
+        yield line(*called, percent(mean, 1), percent(worst, 0), percent(optimal, 0), f"{bound:.1f}")

@@ -68,7 +68,12 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
         "one": (("Finished", ""),),
     },
     "fairness": {
-        "fair": ((_JAIN, _RUNS), ("^ +GPU-", "^ u008"), ("^ [0-9]+ more", "^srtf"), ("^under", "")),
+        "fair": (
+            (_JAIN, _RUNS),
+            ("^ +GPU-", "^ u008"),
+            ("^ [0-9]+ more", "^srtf"),
+            ("^longer waits under", ""),
+        ),
         "fairest": ((_JAIN, _RUNS),),
         "sizes": _SIZES,
         "quotas": (("^ +GPU-", "^ u008"), ("^ [0-9]+ more", "^$")),

@@ -69,7 +69,7 @@ def told(values: list[float]) -> str:
 def dearer(values: list[float], best: list[float]) -> str:
     """By how much run times are above those of the best interval, by seed: the median, and its interval."""
     above = [value / least - 1.0 for value, least in zip(values, best, strict=True)]
-    return f"{median(above):+.2%}{spread(above, '+.2%')}"
+    return f"{median(above):+.2%}{spread(above, '+.2%')}".replace("%", " %")
 
 
 def compare(gang: int, jobs: int, seeds: int) -> str:

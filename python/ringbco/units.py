@@ -287,12 +287,14 @@ def shared(kind: Kind | None, values: Iterable[float]) -> tuple[str, Callable[[f
         return "GPU-h", lambda value: number(value / _HOUR)
     there = sorted(abs(value) for value in values if value != 0 and math.isfinite(value))
     unit, name = unit_of(there[len(there) // 2] if there else 0.0)
-    return name, lambda value: number(value / unit) if not 0 < abs(value) < unit / 100 else _small(value)
 
+    def written(value: float) -> str:
+        small, own = unit_of(value)
+        if 0 < abs(value) < unit / 100 and own != name:
+            return f"{number(value / small, 2)} {own}"
+        return number(value / unit)
 
-def _small(seconds: float) -> str:
-    unit, name = unit_of(seconds)
-    return f"{number(seconds / unit, 2)} {name}"
+    return name, written
 
 
 def brief(kind: Kind | None, value: float) -> str:

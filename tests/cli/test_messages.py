@@ -207,7 +207,6 @@ PRINTED = {
     "is YAML,": "---\n- id: 1, 2\n",
     "is the output of `scontrol show job`": "JobId=12 JobName=a\n   TRES=cpu=8,mem=64G,gres/gpu=2\n",
     "the output of `scontrol show job`": "JobId=12 JobName=a TRES=cpu=8,mem=64G,gres/gpu=2 NodeList=g1\n",
-    "is the output of `scontrol show node`": "NodeName=gpu01 Arch=x86_64\n   Gres=gpu:a100:4\n",
     "is the output of `squeue`": "  JOBID PARTITION  NAME USER ST NODELIST(REASON)\n   12   gpu  a  b R g1\n",
     "the output of `squeue`": "Sat Nov 28 19:00:00 2026\n  JOBID PARTITION  NAME  USER\n   12   gpu  a  b\n",
     "is the output of `sinfo`": "PARTITION AVAIL  TIMELIMIT  NODES\ngpu*  up  infinite  4\n",

@@ -65,8 +65,8 @@ from test_remedies import HEADER, PLAIN, REPLAY, refused
         ),
         (
             "convert",
-            "SOURCE (philly, helios, acme, pai, openb, spot-gpu, elasticflow, gavel, pollux, swf, csv) is"
-            " missing:"
+            "SOURCE (slurm, philly, helios, acme, pai, openb, spot-gpu, elasticflow, gavel, pollux, swf, csv)"
+            " is missing:"
             " `ringbco convert helios 'data/Venus/*.csv' -o venus.parquet --cluster-out venus.toml`",
         ),
     ],
@@ -230,7 +230,7 @@ def test_what_is_like_no_preset() -> None:
 
 def test_a_cluster_of_a_source_is_no_source(invoke: Invoke) -> None:
     said = refused(invoke, "convert", "venus", "x.csv", "-o", "j.csv", status=2)
-    assert said.startswith("no source venus: choose one of philly, ")
+    assert said.startswith("no source venus: choose one of slurm, ")
     assert said.endswith("csv; did you mean helios?")
     said = refused(invoke, "generate", "--preset", "venus", "--jobs", "10", "-o", "j.csv", status=2)
     assert said == "preset 'venus': expected one of philly, helios, paper; did you mean helios?"

@@ -87,5 +87,5 @@ def test_the_three_commands_print_what_the_page_says(
         (tmp_path / name).symlink_to(present(GIVEN.traces / "openb" / name))
     done = [invoke(*shlex.split(line)[1:]) for line in commands.splitlines()]
     assert [each.returncode for each in done] == [0, 0, 0]
-    last = [next(line for line in each.stdout.splitlines() if line.startswith(" 130%")) for each in done[1:]]
+    last = [next(line for line in each.stdout.splitlines() if line.startswith(" 130 %")) for each in done[1:]]
     assert [line.rstrip() for line in last] == shown.splitlines()

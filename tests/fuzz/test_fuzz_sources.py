@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_document, damaged_text
-from raw import acme, elasticflow, gavel, helios, openb, pai, philly, pollux, spot_gpu, swf
+from raw import acme, elasticflow, gavel, helios, openb, pai, philly, pollux, slurm, spot_gpu, swf
 from ringbco.sources import SOURCES, convert, get
 from ringbco.sources import philly as philly_source
 from ringbco.sources.source import Options
@@ -52,6 +52,7 @@ def sound(name: str) -> dict[str, str]:
         "gavel": lambda: gavel.generate(good=6, each=0).files,
         "pollux": lambda: pollux.generate(good=6, each=0).files,
         "swf": lambda: swf.generate(good=6, each=0).files,
+        "slurm": lambda: slurm.generate(good=6, each=0).files | {"nodes.txt": slurm.NODES},
         "csv": lambda: {"own.csv": OWN},
     }
     return makers[name]()
@@ -98,7 +99,7 @@ def inputs(draw: Callable[[Any], Any], name: str) -> dict[str, bytes]:
             document = draw(damaged_document(json.loads(texts[at])))
             files[at] = json.dumps(document).encode("utf-8", "surrogatepass")
         case "text":
-            mark = {"swf": " ", "gavel": "\t"}.get(name, ",")
+            mark = {"swf": " ", "gavel": "\t", "slurm": "|"}.get(name, ",")
             files[at] = draw(
                 damaged_text(texts[at], mark, first=0 if name != "swf" else texts[at].count("\n;"))
             )
@@ -129,7 +130,7 @@ def options(draw: Callable[[Any], Any], name: str, speeds: dict[str, Any]) -> Op
         known_vcs="known-vcs" in get(name).options and draw(st.booleans()),
         want_cluster=draw(st.sampled_from((False, False, True))),
         column_map=MAP if name == "csv" else {},
-        mode=draw(st.sampled_from((None, *philly_source.MODES))) if name == "philly" else None,
+        mode=draw(st.sampled_from((None, *philly_source.MODES))) if name in ("philly", "slurm") else None,
     )
 
 

@@ -322,7 +322,7 @@ def test_conversions(room: Path, data: st.DataObject) -> None:
             document = data.draw(damaged_document(json.loads(text)))
             files[file] = json.dumps(document).encode("utf-8", "surrogatepass")
         else:
-            mark = " " if name in ("swf", "gavel") else ","
+            mark = {"swf": " ", "gavel": " ", "slurm": "|"}.get(name, ",")
             files[file] = data.draw(damaged_text(text, mark))
     here = put(room / "raw", {})
     for file, content in files.items():

@@ -216,7 +216,7 @@ def single60(folder: Path) -> tuple[pl.DataFrame, Path]:
 def test_beside_gavels_own_simulator(
     policy: str, theirs: str, ratio: float, close: int, tmp_path: Path
 ) -> None:
-    """docs/gavel.md has these figures, and says why allox differs from Gavel's."""
+    """docs/published.md says why allox differs from Gavel's."""
     jobs, cluster = single60(tmp_path)
     mine = times(jobs, str(cluster), policy)
     with (PEERS / f"single60-{theirs}_jct.csv").open(encoding="utf-8") as file:

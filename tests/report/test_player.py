@@ -153,7 +153,7 @@ def test_what_is_told_of_a_stay() -> None:
     [
         ({"policy": "fifo"}, "in the order of fifo"),
         ({"policy": "sjf"}, "in the order of sjf"),
-        ({"policy": "srtf"}, "in the ranking by least remaining run time"),
+        ({"policy": "srtf"}, "by remaining run time, shortest first"),
         ({"policy": "gittins"}, "longest wait first"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,7 +125,10 @@ def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
     assert f"Following {job}" in text(tab, "story")
     assert text(tab, "why") == ""
     box = f"{AT.format('story')}.getBoundingClientRect()"
-    assert tab.evaluate(f"{box}.top < innerHeight && {box}.bottom > 0")  # in view
+    assert tab.evaluate(f"{box}.top >= 0 && {box}.bottom <= innerHeight")  # in view
+    tab.evaluate("scrollTo(0, 0)")
+    press(tab, "Enter")  # the same job again
+    assert tab.evaluate(f"{box}.top >= 0 && {box}.bottom <= innerHeight")
     assert "waiting" in tab.evaluate(f"{AT.format('story')}.querySelector('.keys').textContent")
     assert tab.evaluate(f"{AT.format('story')}.querySelector('.axis').textContent").startswith("day 0")
     press(tab, "Escape")
@@ -232,6 +236,7 @@ def test_the_track_draws_means_over_even_steps(browser: Browser, tmp_path: Path)
     with browser.tab() as opened:
         opened.open(play({"fifo": outcome}, tmp_path / "play.html").path)
         opened.evaluate(READY)
+        assert opened.evaluate("ringbcoPlayer.track.marks(600)[0][2]").startswith("day 0")
         whole = opened.evaluate("ringbcoPlayer.series(0)")
         # 1,400 s: two after each other, then the last; 600 steps.
         ends = [round(1200 / 1400 * 600), round(600 / 1400 * 600), round(1100 / 1400 * 600)]
@@ -280,7 +285,10 @@ def test_a_job_that_is_not_there_is_said(tab: Tab) -> None:
         f"{AT.format('find')}.value = 'nobody'; {AT.format('find')}.dispatchEvent(new Event('change'))"
     )
     settle(tab)
-    assert "no job nobody is shown" in text(tab, "said")
+    assert text(tab, "missing") == "no job named nobody"
+    assert tab.evaluate(f"{AT.format('find')}.value") == "nobody"
+    press(tab, "f", "Escape")
+    assert text(tab, "missing") == tab.evaluate(f"{AT.format('find')}.value") == ""
 
 
 def test_less_motion_where_the_reader_asks_for_less(browser: Browser, page: Path) -> None:
@@ -313,8 +321,9 @@ def test_a_followed_job_has_the_holders_and_the_place_of_why(
         settle(tab)
         told = text(tab, "story").split("fifo: ")[1].split("srtf: ")[side]
         names = [held["job"] for held in facts["most held"]["holders"]]
-        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": mean")[0].split(", ")]
-        assert said == names, job
+        said = re.search(r"most GPUs were held by (.*? on average\).*?)\.(?!\d)", told)
+        assert said is not None
+        assert [part.split(" (")[0] for part in said[1].split(", ")] == names, job
         queue = facts["queue"]
         assert re.search(rf"{queue['others']} jobs? (was|were) already queued", told), job
         # A page of a table that was made in memory knows no run times, by which srtf goes.
@@ -384,3 +393,43 @@ def test_servers_as_rows_are_below_each_other(tab: Tab) -> None:
     for server in range(4):
         tab.do(lambda page, y=box["y"] + (server + 0.4) * box["high"] / 4: page.mouse.move(box["x"] + 40, y))
         assert f"server {server}" in text(tab, "tip")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("mode", ["size", "waited", "contention"])
+def test_neighbours_in_a_scale_of_colours_differ(browser: Browser, page: Path, mode: str, dark: bool) -> None:
+    with browser.tab() as opened:
+        opened.open(page, dark=dark)
+        opened.evaluate(READY)
+        colour = AT.format("colour")
+        opened.evaluate(f"{colour}.value = '{mode}'; {colour}.dispatchEvent(new Event('change'))")
+        swatches = opened.evaluate(
+            f"[...{AT.format('key')}.querySelectorAll('i')].map(one => getComputedStyle(one).backgroundColor)"
+        )
+        *shades, idle = (luminance(*map(int, re.findall(r"\d+", swatch)[:3])) for swatch in swatches)
+        assert len(shades) > 4
+        for one, other in itertools.pairwise([idle, *shades]):
+            assert (max(one, other) + 0.05) / (min(one, other) + 0.05) >= 1.6
+
+
+def luminance(*rgb: int) -> float:
+    """As WCAG has it."""
+    parts = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in rgb)
+    ]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def test_a_phone_is_told_of_no_keys(tab: Tab, page: Path) -> None:
+    help_ = "getComputedStyle(document.querySelector('.keyboard')).display"
+    assert tab.evaluate(help_) != "none"
+
+    def phone(page_: Any) -> str:
+        context = page_.context.browser.new_context(has_touch=True, is_mobile=True)
+        opened = context.new_page()
+        opened.goto(page.as_uri())
+        shown: str = opened.evaluate(help_)
+        context.close()
+        return shown
+
+    assert tab.do(phone) == "none"

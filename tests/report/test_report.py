@@ -465,7 +465,7 @@ def test_tables_tell_one_unit_a_column(results: dict[str, Outcome]) -> None:
 
 
 def test_all_of_a_column_is_in_its_unit(results: dict[str, Outcome]) -> None:
-    seconds = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "ms": 1e-3}
+    seconds = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "ms": 1e-3, "µs": 1e-6}
     compared = Comparison(results)
     lines = {line.title: line for group in headline(compared) for line in group}
     times = 0

@@ -353,9 +353,9 @@ def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None
     )
     alone = by_name({"a": replay(jobs, "2x4", policy="fifo")})["servers-1"]
     among = [figure for name, figure in by_name(results).items() if name.startswith("servers")]
-    for figures, most in (([alone], 0.22), (among, 1.0)):
+    for figures, most in (([alone], 0.4), (among, 1.0)):
         cells = [row for figure in figures for row in next(iter(figure.chart.to_dict()["datasets"].values()))]
-        assert {row["dark"] for row in cells if row["jobs"] <= 1} == {0.22}
+        assert {row["dark"] for row in cells if row["jobs"] <= 1} == {0.4}
         assert max(row["dark"] for row in cells) == most
 
 
@@ -365,8 +365,8 @@ def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None
     # At most ten rows each: of six results 6,000 cells of 96 columns.
     [
         (8, "", {1}),
-        (64, " A row is 8 neighbouring servers.", {8}),
-        (29, " A row is 3 or 4 neighbouring servers.", {3, 4}),
+        (64, " One row is 8 neighbouring servers.", {8}),
+        (29, " One row is 3 or 4 neighbouring servers.", {3, 4}),
     ],
 )
 def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, rows: set[int]) -> None:
@@ -374,7 +374,7 @@ def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, 
     outcome = replay(jobs, f"{servers}x4", policy="rand")
     results = {f"r{number}": outcome for number in range(6)}
     figure = by_name(results)["servers-2"]
-    assert figure.note.endswith(f"mean over time; blank where none, palest at 1: alone.{among}")
+    assert figure.note.endswith(f"The strongest colour is most; blank is none.{among}")
     assert check_servers(figure, outcome, last_demand(results)) == rows
 
 

@@ -184,6 +184,6 @@ def test_the_formulas_agree_with_the_simulation() -> None:
     """On few jobs and seeds: neither is dearer than the best by a percent."""
     example = runpy.run_path(str(ROOT / "docs" / "examples" / "checkpoint_interval.py"))
     row = example["compare"](2, 60, 6)
-    dearer = [float(cell) for cell in re.findall(r"\| \+?(-?[\d.]+)% \[", row)]
+    dearer = [float(cell) for cell in re.findall(r"\| \+?(-?[\d.]+) % \[", row)]
     assert len(dearer) == 2
     assert max(dearer) < 1.0

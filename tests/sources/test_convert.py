@@ -225,7 +225,13 @@ def test_help_gives_an_example(invoke: Invoke) -> None:
     done = invoke("convert", "--help")
     assert done.returncode == 0
     text = " ".join(done.stdout.replace("│", " ").split())
-    for word in ("Example: ringbco convert helios", "--cluster-out", "--strict", "--map", "Default: span."):
+    for word in (
+        "Example: ringbco convert helios",
+        "--cluster-out",
+        "--strict",
+        "--map",
+        "Default: span for philly",
+    ):
         assert word in text
 
 

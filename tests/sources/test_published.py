@@ -98,7 +98,7 @@ def test_the_verdict_says_whether_the_file_is_whole(jobs: int, verdict: str) -> 
         ("jobs", [1.0, 1.019, 0.981], [1.021, 0.979, 1.19]),
         ("mean run", [1.049, 0.951], [1.051, 0.949]),
         ("median run", [1.049, 0.951], [1.051, 0.949]),
-        ("in a shared second", [1.23, 0.77], [1.25, 0.75]),
+        ("same-second jobs", [1.23, 0.77], [1.25, 0.75]),
     ],
 )
 def test_how_far_a_figure_may_be_from_the_published_one(
@@ -110,7 +110,7 @@ def test_how_far_a_figure_may_be_from_the_published_one(
             seen["same_second"]["share"] = 1 / 3
             if figure == "jobs":
                 seen["jobs"] = round(factor * 125_303)
-            elif figure == "in a shared second":
+            elif figure == "same-second jobs":
                 seen["same_second"]["share"] *= factor
             else:
                 seen["duration"][figure.removesuffix(" run")] *= factor

@@ -371,7 +371,7 @@ def test_steps_of_slurm(invoke: Invoke, tmp_path: Path) -> None:
     rest = "1 of 5 job_ids is the rest of a Slurm job array, such as 2_[3-9], "
     [first, second] = convert_csv(tmp_path, f"{header}\n{rows}").notes
     assert first.startswith(steps)
-    assert "sacct -X" in first
+    assert "`ringbco convert slurm` reads the log" in first
     assert second.startswith(rest)
     table(tmp_path, f"{OURS}\n" + "".join(f"{i},0,4,60\n" for i in ids))
     done = invoke("inspect", "mine.csv", "--json")

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from raw import Raw, acme, elasticflow, gavel, helios, openb, pai, philly, pollux, spot_gpu, swf
+from raw import Raw, acme, elasticflow, gavel, helios, openb, pai, philly, pollux, slurm, spot_gpu, swf
 from raw.agreement import agrees, converted, gzipped
 from ringbco.errors import InputError, RingbcoError, UsageError
 from ringbco.sources import SOURCES, convert, get
@@ -33,6 +33,7 @@ MADE: dict[str, Raw] = {
     "gavel": gavel.generate(),
     "pollux": pollux.generate(),
     "swf": swf.generate(),
+    "slurm": slurm.generate(),
 }
 DOCS = Path(__file__).parents[2] / "docs" / "sources"
 
@@ -65,7 +66,7 @@ def test_every_source_is_documented_and_generated() -> None:
 
 
 def test_an_unknown_source_is_told_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"no source hellios: choose one of philly, .* did you mean helios"):
+    with pytest.raises(UsageError, match=r"no source hellios: choose one of slurm, .* did you mean helios"):
         get("hellios")
 
 

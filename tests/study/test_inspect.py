@@ -311,12 +311,12 @@ def test_a_column_without_a_value_names_nobody(invoke: Invoke, empty: str, tmp_p
     figures = json.loads(invoke("inspect", path, "--json").stdout)
     assert [figures[name] for name in ("users", "vcs", "statuses")] == [None, None, None]
     output = invoke("inspect", path).stdout
-    assert not re.search(r"^from ", output, re.MULTILINE)
+    assert not re.search(r"^owners ", output, re.MULTILINE)
     assert "(none)" not in output
     if empty in ("user", "vc"):
         frame.with_columns(pl.Series(empty, ["u", None])).write_parquet(path)
         what = {"user": "1 user", "vc": "1 virtual cluster"}[empty]
-        assert re.search(rf"^from +{what} *$", invoke("inspect", path).stdout, re.MULTILINE)
+        assert re.search(rf"^owners +{what} *$", invoke("inspect", path).stdout, re.MULTILINE)
 
 
 def test_an_archive_of_a_raw_trace_is_told_its_converter(invoke: Invoke, tmp_path: Path) -> None:

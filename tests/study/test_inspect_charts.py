@@ -193,7 +193,7 @@ def test_the_published_figures_and_the_account_are_printed(invoke: Invoke, tmp_p
         "not the whole trace",
     ):
         assert words in done.stdout
-    assert re.search(r"--ties could move +2 jobs, 40\.0 %", done.stdout)
+    assert re.search(r"equal submit_time +2 jobs, 40\.0 %", done.stdout)
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def test_a_draw_that_is_none(given: str, told: str) -> None:
 
 
 def test_who_knows_no_end_takes_no_draw() -> None:
-    with pytest.raises(UsageError, match="option outages: 'draw:mtbf=20h,mttr=1h': expected a table, as"):
+    with pytest.raises(UsageError, match="option outages: 'draw:mtbf=20h,mttr=1h': expected a table, such"):
         ringbco.Simulation(QUEUED, "1x8", outages="draw:mtbf=20h,mttr=1h")
 
 

@@ -205,5 +205,5 @@ def test_inspect_tells_the_times_in_the_other_unit(invoke: Invoke, small_jobs: P
     assert seen["if_milliseconds"] == {"span": 1.0, "median_duration": 0.06}
     assert seen["warnings"] == []
     run = invoke("inspect", small_jobs.name)
-    assert "if in milliseconds  1.0 s, and a median run of 0.060 s" in run.stdout
+    assert "if times are in ms  1.0 s, and a median run of 0.060 s" in run.stdout
     assert json.loads(invoke("inspect", small_jobs.name, "--json").stdout)["warnings"] == []

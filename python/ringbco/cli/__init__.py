@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "pack": "Say how full a placement packs the GPUs before jobs find no room.",
     "bound": "Say how low the mean completion time of a job table can be at best.",
     "compare": "Replay a job table under several policies, side by side.",
-    "diff": "Say which jobs of two results became faster or slower, and by what.",
+    "diff": "Say which jobs of two results became faster or slower, and why.",
     "why": "Say what happened to a job of a result, and why.",
     "sweep": "Do many runs over a grid of settings; one row per run.",
     "report": "Show results as one page of figures and charts.",

@@ -12,7 +12,7 @@ _NETWORK: Final = {
     "--inter-bandwidth": "Bandwidth between servers.",
 }
 _COMMON: Final = {
-    "--queue": "Which jobs may pass a job that cannot start.",
+    "--queue": "Which jobs may pass one that cannot start: strict, skip, easy, conservative.",
     **_NETWORK,
     "--outages": "Servers that fail: a file, or draw:mtbf=42d,mttr=2h.",
     "--seed": "Seed of models drawn for jobs that name none, and of other random draws.",
@@ -39,11 +39,11 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "compare": {
         "--cluster": _CLUSTER,
-        "--policy": "Repeatable. The others are compared with the first.",
+        "--policy": "Repeatable, at least two. The others are compared with the first.",
         "--run": 'A policy with its own settings: "fifo --queue easy". Repeatable.',
         "--result": "An existing result folder to compare with. Repeatable.",
-        "--out": "The folder to make.",
-        "--seeds": "Runs of each replay, which measure how much chance matters.",
+        "--out": "The folder to make. Required.",
+        "--seeds": "Repeat each replay with slightly moved submissions, to tell differences from chance.",
         "--sort": "Sort by this measure, best first, such as p99_wait.",
         "--by": "Also print the figures of each user or virtual cluster.",
         "--all": "Print all measures, not only the five main ones.",

@@ -26,8 +26,9 @@ out --out -o JOBS.parquet: The job table to write: .parquet (with the account in
 cluster_out C.toml: Also write the servers the trace ran on, for `ringbco replay --cluster`.
 tables_out T.parquet: gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.
 [Options of one source]
-mode NAME: philly: how attempts become a job. span: from first start to last end, GPUs of the first; sum: run
-  times added, GPUs of the widest; split: one job per attempt; last: only the last. Default: span.
+mode NAME: philly, slurm: how attempts become a job. span: from first start to last end, GPUs of the first;
+  sum: run times added, GPUs of the widest; split: one job per attempt; last: only the last. Default: span for
+  philly, split for slurm.
 known_vcs: philly, helios: drop jobs of virtual clusters without servers; a replay on --cluster-out rejects
   them. helios: also give cluster_gpu_number.csv.
 snapshot YYYY-MM-DD: helios: the day from which --cluster-out takes the GPUs per virtual cluster. Default:
@@ -39,6 +40,22 @@ unit ms|s|min|h: csv: the unit of numeric times and durations. Default: s.
 deadline_from submit: csv: deadlines are seconds after submission. Default: times on the clock of submit_time.
 throughputs FILE: gavel: the measured throughputs, simulation_throughputs.json, plain or gzip.
 profiles DIR: pollux: the folder of profiles, with one folder per application.
+[Options of slurm]
+count {{gpu|cpu|node}}: What becomes num_gpus: GPUs held, or processors or nodes, for clusters without GPUs.
+  Default: gpu.
+timezone ZONE: Where times without an offset are from, such as Europe/Berlin; they become UTC. Default: times
+  are wall clocks.
+submitted {{eligible|submit}}: When a job enters the queue: once it is eligible, as Slurm counts waiting, or
+  at its submission. Default: eligible.
+since --from T: Drop jobs submitted before T, such as 2026-05-01 or 2026-05-01T08:00.
+until T: Drop jobs submitted after T.
+fields LIST: The columns of a file without a header (sacct -n): the list that sacct -o had.
+slurm_cluster NAME: Take only jobs of this cluster. Required if the log has several.
+tres FILE: For slurmdbd's job_table: the names of trackable resources, as lines id,name. Default: 1001 is
+  gres/gpu.
+open_jobs --open {{drop|keep}}: Jobs that still run: drop them, or keep them with the run time so far.
+  Default: drop.
+mig {{drop|gpu}}: MIG profiles: leave these parts of a GPU out, or count each as one GPU. Default: drop.
 [Elastic jobs]
 elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a
   catalogue. Default: jobs as in the trace.
@@ -74,6 +91,16 @@ def convert(
     deadline_from: str | None = None,
     throughputs: Path | None = None,
     profiles: Path | None = None,
+    count: str | None = None,
+    timezone: str | None = None,
+    submitted: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    fields: str | None = None,
+    slurm_cluster: str | None = None,
+    tres: Path | None = None,
+    open_jobs: str | None = None,
+    mig: str | None = None,
     elastic: str | None = None,
     elastic_share: float | None = None,
     seed: int | None = None,
@@ -84,7 +111,7 @@ def convert(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Convert a public trace to a job table, with the usual cleaning.
+    """Convert the log of a cluster or a public trace to a job table, with the usual cleaning.
 
     Prints how many rows were read, kept, dropped and changed, and why; the Parquet footer has the same
     account. Rows are in order of submission. docs/sources/ describes each source.
@@ -113,13 +140,23 @@ def convert(
         mode=mode,
         snapshot=snapshot,
         column_map=_column_map(column_map or []),
-        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        columns=_listed(columns),
         unit=unit,
         deadline_from=deadline_from,
         want_cluster=cluster_out is not None,
         throughputs=throughputs,
         profiles=profiles,
         elastic=_elastic(elastic, elastic_share, seed),
+        count=count,
+        timezone=timezone,
+        submitted=submitted,
+        since=since,
+        until=until,
+        fields=_listed(fields),
+        slurm_cluster=slurm_cluster,
+        tres=tres,
+        open_jobs=open_jobs,
+        mig=mig,
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)
@@ -128,6 +165,10 @@ def convert(
         _print_json(source, conversion, out, cluster_out, tables_out)
     elif not quiet:
         _show(source, conversion, out, cluster_out, tables_out)
+
+
+def _listed(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(name.strip() for name in names.split(","))
 
 
 def _elastic(text: str | None, share: float | None, seed: int | None) -> Elastic | None:

@@ -116,7 +116,7 @@ def _show(outcomes: dict[str, Outcome], folder: Path, title: str) -> None:
     made, with_ratios = tables(Comparison(outcomes), console)
     for table in made:
         console.print(table)
-    console.print(f"* best of its measure{'; ratios are to fifo' if with_ratios else ''}\n")
+    console.print("ratios are to fifo\n" if with_ratios else "")
     console.print(what_it_tells(outcomes), highlight=False)
     console.print()
     # Printed as they are, so that a long path is not broken over two lines.

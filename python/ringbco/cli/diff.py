@@ -49,7 +49,7 @@ def diff(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Say which jobs of two results became faster or slower in B than in A, and by what.
+    """Say which jobs of two results became faster or slower in B than in A, and why.
 
     Jobs are the same if their job_id is. A difference is B's time less A's, cut into its causes: waits,
     pauses, contention, lost work.
@@ -131,7 +131,7 @@ def _show(found: Diff, names: tuple[str, str]) -> None:
         rows = found.most_changed(change)
         if rows:
             most = "the job that" if len(rows) == 1 else f"the {len(rows)} jobs that"
-            console.print(f"{most} {title} most in B, by what")
+            console.print(f"{most} {title} most in B, and why")
             console.print(_jobs(rows))
 
 

@@ -191,11 +191,11 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     from ringbco.units import duration, gpu_time
 
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("submissions over", duration(figures["span"]))
+    table.add_row("submission span", duration(figures["span"]))
     # No file says its unit: who knows the trace sees at once which of the two it is.
     small = figures["if_milliseconds"]
     also = f"and a median run of {duration(small['median_duration'])}"
-    table.add_row("if in milliseconds", f"{duration(small['span'])}, {also}")
+    table.add_row("if times are in ms", f"{duration(small['span'])}, {also}")
     demanded = figures["mean_gpus_demanded"]
     work = gpu_time(figures["gpu_seconds"])
     table.add_row("work", work + (f", {demanded:,.1f} GPUs on average" if demanded is not None else ""))
@@ -211,17 +211,17 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         ranges = f"{elastic['fewer']:,} may hold fewer GPUs than num_gpus, {elastic['more']:,} more"
         table.add_row("elastic", f"{elastic['jobs']:,} jobs: {ranges}")
     same, ties = figures["same_second"], figures["ties"]
-    table.add_row("in a shared second", f"{same['jobs']:,} jobs, {percent(same['share'], 1)}")
-    movable = f"{ties['jobs']:,} jobs, {percent(ties['share'], 1)}, submitted at the time of another"
+    table.add_row("same-second jobs", f"{same['jobs']:,} jobs, {percent(same['share'], 1)}")
+    movable = f"{ties['jobs']:,} jobs, {percent(ties['share'], 1)}, ordered by --ties"
     if ties["in_one_vc"]:
         movable += f" ({percent(ties['in_one_vc']['share'], 1)} in the same virtual cluster)"
-    table.add_row("--ties could move", movable)
+    table.add_row("equal submit_time", movable)
     if not figures["sorted"]:
         table.add_row("order", "rows are not in order of submit_time")
     users, vcs = figures["users"], figures["vcs"]
     if users or vcs:
         named = ((users, "user"), (vcs, "vc", "virtual cluster"))
-        table.add_row("from", ", ".join(_count(*each) for each in named if each[0]))
+        table.add_row("owners", ", ".join(_count(*each) for each in named if each[0]))
     for name, near in figures["columns"]["extra"].items():
         hint = f"; did you mean {near}?" if near else ""
         table.add_row("extra column", Text(f"{name}{hint}"))
@@ -253,7 +253,7 @@ def _spreads(figures: Mapping[str, Any]) -> Fitted:
     from ringbco.units import duration
 
     table = Fitted("", *_SHOWN)
-    for title, key in (("run time", "duration"), ("next job after", "interarrival")):
+    for title, key in (("run time", "duration"), ("interarrival time", "interarrival")):
         if figures[key]:
             table.add_row(title, *(duration(figures[key][name]) for name in _SHOWN))
     table.add_row("GPUs", *(f"{figures['num_gpus'][name]:,.4g}" for name in _SHOWN))

@@ -193,10 +193,10 @@ def _of_figures() -> str:
         if row.unit:
             first.setdefault(row.key, row)
             scopes[row.key] = scopes.get(row.key, frozenset()) | row.scopes
-    rows: dict[tuple[str, str | None, str, str], list[Figure]] = {}
+    rows: dict[tuple[str, str, str, str], list[Figure]] = {}
     for key, row in first.items():
         of = ", ".join(scope for scope in _SCOPES if scope in scopes[key])
-        rows.setdefault((row.spread or key, row.unit, row.better, of), []).append(row)
+        rows.setdefault((row.spread or key, str(row.unit), row.better, of), []).append(row)
     cells = []
     for (_, unit, better, of), same in rows.items():
         statistics = ", ".join(row.title.partition(" ")[0] for row in same)

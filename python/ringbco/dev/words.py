@@ -39,6 +39,7 @@ WORDS: Final = {
 }
 """By pattern, what to write instead."""
 ALLOWED: Final = {
+    "docs/architecture.md": "nobody",
     "docs/cli/pack.md": "130%",
     "docs/published.md": "130%",
     "python/ringbco/cli/pack.py": "130%",

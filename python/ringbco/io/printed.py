@@ -7,13 +7,13 @@ from typing import Final
 
 from ringbco.errors import InputError
 
-_SACCT: Final = (
-    "sacct -a -X -P -S DATE -E now -o JobIDRaw,User,Partition,State,Submit,Start,End,AllocTRES > jobs.psv"
+SACCT: Final = (
+    "sacct -a -X -D -P -S DATE -E now -o JobID,Cluster,User,Account,Partition,QOS,State,Submit,Eligible,"
+    "Start,End,ElapsedRaw,Suspended,Timelimit,NNodes,AllocTRES,ReqTRES,NodeList,Priority"
 )
+"""The command that exports a log of Slurm whole."""
 _JOBS: Final = (
-    f"export jobs that ended with `{_SACCT}`, give them a column num_gpus (the gres/gpu of AllocTRES), then"
-    " `ringbco convert csv jobs.psv --map job_id=JobIDRaw --map submit_time=Submit --map start_time=Start"
-    " --map end_time=End -o jobs.parquet`"
+    f"export the log with `{SACCT} > jobs.psv`, then `ringbco convert slurm jobs.psv -o jobs.parquet`"
 )
 _LIVE: Final = f"it lists jobs that wait or run: {_JOBS}"
 _NODES: Final = "it lists servers: give them as --cluster SxG or in a cluster file; jobs come from `sacct`"
@@ -56,7 +56,7 @@ def _named_format(head: str) -> tuple[str, str] | None:
             if tuple(line.split()[:2]) == begins and not re.search(r"[,;\t|]", line):
                 return f"the output of `{command}`", hint
     if bare[1:] and re.fullmatch(r"-+( +-+)+", bare[1]):
-        return "the output of `sacct` in columns of fixed width", _JOBS
+        return "the output of `sacct` in columns cut to their width (line 2 is dashes)", f"use -P: {_JOBS}"
     keys = bool(bare[1:] and _YAML.fullmatch(bare[0]) and _NEXT.fullmatch(bare[1]))
     if keys or bare[0] == "---" or bare[0].startswith("%YAML"):
         kind = _KIND.search(head)

@@ -22,6 +22,9 @@ _KEY: Final = "mean_jct"
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 0.6
 _MORE: Final = 1.05
+_NOISE: Final = 1e-6  # s
+_LITTLE: Final = 0.02
+"""The share of completion times below which waiting is not worth more GPUs."""
 _NOTICED: Final = 60.0  # s; by so much, and the factor above, a size class must be worse off to be named
 _MOST_NAMED: Final = 4
 _OVERTAKEN: Final = 0.5
@@ -107,7 +110,7 @@ def _who_pays(comparison: Comparison) -> list[str]:
         return []
     ours, theirs = (_lost_by_size(comparison.outcomes[label]) for label in (best, other))
     worse = [
-        f"{gpus_of_class(size)} (mean delay {time(lost)} instead of {time(max(theirs[size], 0.0))})"
+        f"{gpus_of_class(size)} (mean delay {time(lost)} instead of {_delay(theirs[size])})"
         for size, lost in sorted(ours.items())
         if size in theirs and lost > max(theirs[size] * _MORE, 0.0) and lost - theirs[size] > _NOTICED
     ]
@@ -115,6 +118,10 @@ def _who_pays(comparison: Comparison) -> list[str]:
         return [f"No job-size class is slower than under {other}."] if len(ours) > 1 else []
     of = "In run 0 slower" if comparison.summaries_by_run else "Slower"
     return [f"{of} than under {other}: jobs of {listed(worse)}."]
+
+
+def _delay(seconds: float) -> str:
+    return time(seconds) if seconds > _NOISE else "none"
 
 
 def _lost_by_size(outcome: Outcome) -> dict[int, float]:
@@ -140,6 +147,9 @@ def _of_one(comparison: Comparison) -> list[str]:
         more = "Jobs lose more time to running spread over servers or in contention than to waiting"
         known = outcome.run.get("options", {}).get("policy") == "sjf-bco"
         return [*lines, f"{more}." if known else f"{more}: try --policy sjf-bco, which avoids contention."]
+    if 0 < sum(waited.values()) < _LITTLE * sum(_sums(outcome, "jct").values()):
+        little = f"Waiting is under {_LITTLE:.0%} of completion time: more GPUs would change little."
+        return [*lines, little.replace("%", " %")]
     return [*lines, *_to_try(outcome)]
 
 

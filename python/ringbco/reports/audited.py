@@ -14,7 +14,7 @@ MOST_JOBS: Final = 6_000
 """Jobs of all results together that are audited while a page is made: half a second."""
 _MOST_ROWS: Final = 200_000
 """Rows of allocations.parquet of all of them: wide gangs have one a server."""
-_NOT: Final = "not audited: ringbco audit DIR"
+_NOT: Final = "not audited (ringbco audit DIR does it)"
 
 
 def audit_line(results: Mapping[str, Outcome]) -> str:

@@ -330,6 +330,7 @@ def _named(frame: pl.DataFrame, names: Mapping[int, str]) -> pl.DataFrame:
 
 def longest(outcome: Outcome) -> pl.DataFrame:
     """The jobs that waited longest, longest first: those that waited at all, at most 10 of them."""
-    columns = ["job_id", "num_gpus", "submit_time", "waited", "run_time", "slowdown"]
+    held = "held_time" if "held_time" in outcome.jobs.columns else "run_time"
+    columns = ["job_id", "num_gpus", "submit_time", "waited", held, "slowdown"]
     columns += [name for name in (*CAUSES, "user", "vc") if name in outcome.jobs.columns]
-    return measured(outcome).filter(pl.col("waited") > 0).top_k(LONGEST, by="waited").select(columns)
+    return measured(outcome).filter(pl.col("waited") > _NOISE).top_k(LONGEST, by="waited").select(columns)

@@ -118,12 +118,12 @@ _WHO: Final[dict[str, Any]] = {
     "times": True,
     "zero": "none",
 }
-_LOST: Final = "Mean delay against running alone: waiting and slowdown."
+_LOST: Final = "Mean delay against running alone: waiting and slowdown. Faster jobs count as 0."
 # fmt: off
 CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     GLANCE: (
         Row("time", "Where the time goes",
-            "Mean completion time by part. Grey: running alone. Colours: delay.",
+            "Mean completion time by part. Grey: alone on the GPUs held. Colours: delay.",
             data_jobs.time_split, shapes.stack, {
                 "part": "part", "palette": dict(data_jobs.PARTS.values()), "by": "policy", "value": "seconds",
                 "told": ("policy", "part", "seconds time"), "columns": 3}),
@@ -243,8 +243,8 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "Contention on servers": (
         Row("servers", "Spanning jobs per server",
-            "Jobs on the server that also hold GPUs on others, averaged over time. Darkest is most; blank is"
-            " none.", data_time.by_server, shapes.cells, {}, each=True),
+            "Jobs on the server that also hold GPUs on others, averaged over time. The strongest colour is"
+            " most; blank is none.", data_time.by_server, shapes.cells, {}, each=True),
     ),
 }
 # fmt: on

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_RANKED: Final = ("srtf", "srsf", "edf", "tiresias")
+_RANKED: Final = {
+    "srtf": "by remaining run time, shortest first",
+    "srsf": "by remaining run time x num_gpus, least first",
+    "edf": "by deadline, earliest first",
+    "tiresias": "by attained service, least first",
+}
 """Rankings whose keys the record tells, of jobs that wait."""
 
 
@@ -35,7 +40,7 @@ def ranks(outcome: Outcome, stays: pl.DataFrame) -> tuple[NDArray[np.uint32], st
         record = Record(outcome, job_table(outcome, None))
         keys = _keys(record)
         if keys is not None:
-            place, told = np.zeros(since.size), f"in {order_of(record)}"
+            place, told = np.zeros(since.size), _RANKED.get(record.policy, f"in {order_of(record)}")
             place[own] = _places(record, keys)[stays["of"].drop_nulls().to_numpy()]
     rank = np.empty(since.size, np.uint32)
     rank[np.argsort(place, kind="stable")] = np.arange(since.size, dtype=np.uint32)

@@ -57,7 +57,7 @@ _BESIDE_ROWS: Final = 150
 """The room for names beside a chart, pixels."""
 # Of a server whose spanning jobs are alone, and of one with most of them; steps between, one path each.
 _LEVELS: Final = 8
-_DARKNESS: Final = (0.22, 1.0)
+_DARKNESS: Final = (0.4, 1.0)
 
 
 def said(data: pl.DataFrame, told: Sequence[str]) -> pl.DataFrame:
@@ -247,7 +247,8 @@ def lines(
     if ends is not None:
         low, high = ends
         bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.45)
-        layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=None), y2=high, color=colour(results)))
+        title = cast("dict[str, Any]", y.to_dict())["title"]  # layers share it
+        layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=title), y2=high, color=colour(results)))
     drawn = base.mark_line(clip=True, strokeJoin="round", **mark).encode(**strokes(results))
     layers.append(drawn if marked else drawn.encode(description="said:N"))
     if marked:
@@ -328,7 +329,7 @@ def blocks(
 def cells(
     figure: Figure, results: Labels, data: pl.DataFrame, *, servers: int, days: float, top: float
 ) -> Figure:
-    """A map of rows of servers over time, from pale at 1 to darkest at `top`.
+    """A map of rows of servers over time, from the weakest colour at 1 to the strongest at `top`.
 
     data: cells from day to end_day and row to end_row. They are drawn in eight steps of darkness, each of
     which is one path.

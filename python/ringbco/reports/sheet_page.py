@@ -47,7 +47,7 @@ def _over(inspection: Mapping[str, Any]) -> list[str]:
 
 def _spreads(inspection: Mapping[str, Any]) -> Table:
     rows = []
-    for title, key in (("run time", "duration"), ("next job after", "interarrival")):
+    for title, key in (("run time", "duration"), ("interarrival time", "interarrival")):
         if inspection[key]:
             rows.append([Cell(title), *(Cell(time(inspection[key][name])) for name in _SPREAD)])
     rows.append([Cell("GPUs"), *(Cell(number(inspection["num_gpus"][name])) for name in _SPREAD)])

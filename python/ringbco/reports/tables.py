@@ -20,7 +20,7 @@ from ringbco.units import instant, number, shared
 _MOST_MEASURES: Final = 4
 _JOB: Final = 300
 """The room for a job's name, pixels."""
-_TIMES: Final = frozenset(("waited", "run_time", *CAUSES))
+_TIMES: Final = frozenset(("waited", "held_time", "run_time", *CAUSES))
 _OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
 _TITLES: Final = {
@@ -28,6 +28,7 @@ _TITLES: Final = {
     "num_gpus": "GPUs",
     "submit_time": "submitted at",
     "waited": "waited",
+    "held_time": "held GPUs",
     "run_time": "ran",
     **{cause: f"of which: {text}" for cause, (text, _) in CAUSES.items()},
 }
@@ -179,8 +180,9 @@ def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs, zero = longest(outcome), zero_of(outcome)
     called = names(jobs["job_id"].to_list(), _JOB)
     # The causes are parts of the wait: they have its unit.
-    waited, ran = (shared("time", jobs[name].to_list()) for name in ("waited", "run_time"))
-    units = {name: ran if name == "run_time" else waited for name in jobs.columns if name in _TIMES}
+    held = "held_time" if "held_time" in jobs.columns else "run_time"
+    waited, ran = (shared("time", jobs[name].to_list()) for name in ("waited", held))
+    units = {name: ran if name == held else waited for name in jobs.columns if name in _TIMES}
     rows = [
         [
             Cell(instant(value, zero))

@@ -24,6 +24,7 @@ __all__ = ["SOURCES", "Conversion", "convert", "get", "recognise"]
 
 # Name on the command line -> module. The order is that of the documentation.
 SOURCES: Final[Mapping[str, str]] = {
+    "slurm": "slurm",
     "philly": "philly",
     "helios": "helios",
     "acme": "acme",
@@ -178,6 +179,16 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "unit": options.unit,
         "columns": options.columns,
         "deadline-from": options.deadline_from,
+        "count": options.count,
+        "timezone": options.timezone,
+        "submitted": options.submitted,
+        "from": options.since,
+        "until": options.until,
+        "fields": options.fields,
+        "slurm-cluster": options.slurm_cluster,
+        "tres": options.tres,
+        "open": options.open_jobs,
+        "mig": options.mig,
     }
     for option, value in given.items():
         if value and option not in source.options:
@@ -196,11 +207,15 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
         by_role: dict[str, Opened] = {}
         shapes: dict[str, Shape] = {}
         names: dict[str, tuple[str, ...]] = {}
+        further: list[tuple[Opened, Shape]] = []
         for opened in open_inputs(paths, scratch, lambda head: source.role(head) is not None):
             shape = source.role(opened.head) or _refuse_stranger(source, opened)
             columns = source.lone_header(opened)
             if columns is not None:
                 names[shape.role] = columns
+                continue
+            if shape.role in by_role and source.several and shape.role in source.needs:
+                further.append((opened, shape))
                 continue
             if shape.role in by_role:
                 raise UsageError(
@@ -216,7 +231,7 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
                     if source.holds_no_jobs(other)
                 ]
                 raise UsageError(f"convert {source.name}: give {shape.what} as well{''.join(alone[:1])}")
-        yield Files(by_role, shapes, names)
+        yield Files(by_role, shapes, names, further)
 
 
 def _refuse_odd_cell(source: Source, opened: Opened) -> None:

@@ -28,6 +28,16 @@ def convert(
     cluster: bool = False,
     throughputs: str | os.PathLike[str] | None = None,
     profiles: str | os.PathLike[str] | None = None,
+    count: str | None = None,
+    timezone: str | None = None,
+    submitted: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    fields: Sequence[str] | None = None,
+    slurm_cluster: str | None = None,
+    tres: str | os.PathLike[str] | None = None,
+    open_jobs: str | None = None,
+    mig: str | None = None,
     elastic: str | None = None,
     elastic_share: float = SHARE,
     seed: int = 0,
@@ -42,6 +52,8 @@ def convert(
         the names of the columns of a file without a header, and "submit" where deadlines count from there.
     cluster: whether to work out the servers that the trace ran on as well.
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
+    count, timezone, submitted, since (--from), until, fields, slurm_cluster, tres, open_jobs (--open), mig:
+        of slurm, as `ringbco convert --help` has them.
     elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
         of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); seed: which jobs.
     strict: whether the first row that would be dropped or changed is an error.
@@ -69,6 +81,16 @@ def convert(
         want_cluster=cluster,
         throughputs=None if throughputs is None else Path(throughputs),
         profiles=None if profiles is None else Path(profiles),
+        count=count,
+        timezone=timezone,
+        submitted=submitted,
+        since=since,
+        until=until,
+        fields=None if fields is None else tuple(fields),
+        slurm_cluster=slurm_cluster,
+        tres=None if tres is None else Path(tres),
+        open_jobs=open_jobs,
+        mig=mig,
         elastic=None if elastic is None else parse(elastic, share=elastic_share, seed=seed),
     )
     return run(source, [os.fspath(path) for path in paths], options)

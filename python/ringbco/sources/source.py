@@ -56,6 +56,9 @@ class Options:
     throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
     are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
     the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
+
+    Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
+    slurm_cluster, tres, open_jobs (--open), mig.
     """
 
     strict: bool = False
@@ -70,21 +73,37 @@ class Options:
     unit: str | None = None
     columns: tuple[str, ...] | None = None
     deadline_from: str | None = None
+    count: str | None = None
+    timezone: str | None = None
+    submitted: str | None = None
+    since: str | None = None
+    until: str | None = None
+    fields: tuple[str, ...] | None = None
+    slurm_cluster: str | None = None
+    tres: Path | None = None
+    open_jobs: str | None = None
+    mig: str | None = None
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The opened files of one trace by their role."""
+    """The opened files of one trace by their role; `further` are those of a source that takes several."""
 
     by_role: Mapping[str, Opened]
     shapes: Mapping[str, Shape]
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns, for files without a header
+    further: Sequence[tuple[Opened, Shape]] = ()
 
     def __getitem__(self, role: str) -> Opened:
         return self.by_role[role]
 
     def __contains__(self, role: str) -> bool:
         return role in self.by_role
+
+    def all(self, role: str) -> tuple[tuple[Opened, Shape], ...]:
+        """Every file of that role, with its shape."""
+        more = (pair for pair in self.further if pair[1].role == role)
+        return ((self.by_role[role], self.shapes[role]), *more)
 
     def csv(self, role: str) -> CsvFile:
         """The CSV table of that role."""
@@ -131,6 +150,7 @@ class Source:
     headers_apart: bool = False  # header lines are published as files of their own
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
     asks: str = ""  # the option without which it cannot be read, as a command has it
+    several: bool = False  # takes several files of jobs at once
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""

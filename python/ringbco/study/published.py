@@ -75,7 +75,7 @@ PUBLISHED_TRACES: Final[Mapping[str, PublishedTrace]] = {
         raw_rows=117_325,
         status_shares={"passed": 0.60, "killed": 0.09, "failed": 0.31},
         size_shares={1: 0.87, 2: 0.023, 4: 0.048, 8: 0.049, 16: 0.007, 32: 0.002},
-        note="shares of sizes are of 74,540 jobs in eight virtual clusters",
+        note="size shares are from 74,540 jobs in eight virtual clusters",
     ),
     "helios-venus": _helios("Venus", 125_303, 13_041.0, 204.0),
     "helios-earth": _helios("Earth", 427_148, 5_131.0, 234.0),
@@ -182,7 +182,7 @@ def compare_figures(inspection: Mapping[str, Any], name: str, why: str = "") -> 
     if trace.same_second_share is not None:
         # Known as "about a third" only, so a wider tolerance.
         measured = inspection["same_second"]["share"]
-        rows.append(_row("in a shared second", "share", measured, trace.same_second_share, tolerance=0.08))
+        rows.append(_row("same-second jobs", "share", measured, trace.same_second_share, tolerance=0.08))
     return {
         "shape": name,
         "title": trace.title,

@@ -74,7 +74,7 @@ def slurm_parts(ids: pl.Series) -> list[str]:
         are = "is a step of a Slurm job" if steps.len() == 1 else "are steps of Slurm jobs"
         lines.append(
             f"{steps.len():,} {of} {are}, such as {show_value(steps[0])}: parts of a job, which count its"
-            " GPUs again; leave them out with `sacct -X`"
+            " GPUs again; `ringbco convert slurm` reads the log of sacct without them"
         )
     if rest.len():
         are = "is the rest of a Slurm job array" if rest.len() == 1 else "are rests of Slurm job arrays"

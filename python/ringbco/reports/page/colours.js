@@ -6,7 +6,8 @@ const ringbcoColours = (long, sorted) => {
   // From a sample of sRGB, each the farthest in OKLab from those before it, and from paper, idle GPUs and greys.
   const JOBS = "0870b0 a0d000 800088 f888f8 a80000 f86020 18a018 d04098 006000 00d8d8 9060e8 f8b060 b0b8f8 1098f8 684828 b09800 4038a8 b06000 e890a0 005860 58b880 687810 904068 b0d8a0 c078c8 d03848 00e890 7850a8 009878 00b0c8 f85880 f8b0e0 584870 9090f8 4868e8 b86880 c88860 b0b080 007858 68b808 a840b8 6880c8 e8c800 0090b0 58c0f8 b81060 f868c0 900048 809050 984830 005090 9868b0 98d0e0 f08800 008000 b898c0 0050c8 c898f8 806840 e8b8a8 6048d0 506028 70a0d8 a02088".split(" ").map((hex) => `#${hex}`);
   const NAMED = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#7A5FB0", "#8C564B", "#4E9A3C"];
-  const RAMP = ["#C7D3DE", "#A6C6DF", "#7FB2D6", "#5597C6", "#E3A857", "#D9772B", "#B33A1E"];
+  // Neighbours, and the first and an idle GPU, have a contrast of at least 1.6:1 in both themes.
+  const RAMP = ["#A3BFDD", "#6996C7", "#3A6FA8", "#1C4A80", "#F2B04A", "#DC7426", "#A8321A"];
   const OTHER = "#9AA3AE", SERVICE = "#6F7782";
   const EVENTS = { preempted: "#E69F00", moved: "#56B4E9", resized: "#009E73", evicted: "#CC79A7", failed: "#D55E00", rung: "#7A5FB0", limit: "#8C564B", dropped: "#8A8A8A" };
   const SIZES = [[1, "1"], [4, "2–4"], [8, "5–8"], [16, "9–16"], [32, "17–32"], [Infinity, "33+"]];
@@ -27,13 +28,18 @@ const ringbcoColours = (long, sorted) => {
       const server = held.server[row], stay = held.stay[row], job = numbers[stays.job[stay]], start = stays.start[stay];
       if (scene.jobs.service[stays.job[stay]] || stays.end[stay] <= start) continue;
       for (let near = Math.max(0, server - 1); near <= server + 1 && near < active.length; near++) {
-        active[near] = active[near].filter((other) => stays.end[other] > start);
-        for (const other of active[near]) {
+        const rows = active[near];
+        let kept = 0;
+        for (let n = 0; n < rows.length; n++) {
+          const other = rows[n];
+          if (stays.end[other] <= start) continue;
+          rows[kept++] = other;
           const there = numbers[stays.job[other]];
           if (there === job) continue;
           if (without[job]) found[job].push(there);
           if (without[there]) found[there].push(job);
         }
+        rows.length = kept;
       }
       active[server].push(stay);
     }
@@ -67,7 +73,7 @@ const ringbcoColours = (long, sorted) => {
       hue[number] = colour;
       each(number, (colours, start, end) => { take(colours[colour], start, end); return true; });
     }
-    let among = left.some((number) => gangs[number]), clashes = 0;
+    let clashes = 0;
     // Where all colours are beside a job it takes the least of them, and those that have it choose again.
     for (let round = 0, again = left; again.length && round < 4; round++) {
       for (const number of again) without[number] = 1;
@@ -83,16 +89,11 @@ const ringbcoColours = (long, sorted) => {
         if (near[colour]) for (const other of found[number]) if (hue[other] === colour && !without[other]) next.add(other);
       }
       again = [...next];
-      among ||= again.some((number) => gangs[number]);
       clashes = again.length;
     }
     for (const scene of scenes) scene.hue = scene.number.map((number) => hue[number]);
-    return told(left.length > 0, among, clashes);
-  };
-  const told = (shared, gangs, clashes) => {
-    if (!shared) return "one per job; jobs that run at the same time differ";
-    const who = gangs ? "" : "jobs of 2+ GPUs that run at the same time differ, and ";
-    return `one per job, from ${JOBS.length}: ${who}jobs on the same server or on adjacent servers ${clashes ? "nearly always " : ""}differ; others may share one`;
+    if (!left.length) return "one per job; jobs that run at the same time differ";
+    return `by job; jobs on the same or adjacent servers ${clashes ? "nearly always " : ""}differ`;
   };
 
   // What a colour may mean --------------------------------------------------------------------------------------------

@@ -358,8 +358,9 @@
     follow = id;
     reveal = id === null ? null : at("story");
     for (const scene of scenes) { const job = id === null ? -1 : scene.ids.indexOf(id); scene.job = job < 0 ? null : job; }
-    if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; missing = `no job ${id} is shown; `; } else missing = "";
-    at("find").value = follow ?? "";
+    if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; missing = id; } else missing = "";
+    at("missing").textContent = missing && `no job named ${missing}`;
+    at("find").value = missing || (follow ?? "");
     ask(true);
   };
   // The jobs that held most GPU time between a job's submission and its first start, as in `ringbco why`.
@@ -389,7 +390,7 @@
   const beginning = (scene, job) => {
     const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
     if (all) lines.push(`${many(all, "job was", "jobs were")} already queued, ${before === all ? "all" : before || "none"} ahead of it (${scene.order}).`);
-    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: mean GPUs over that time.`);
+    if (held.length) lines.push(`While it was queued, most GPUs were held by ${held.map(([other, mean], n) => `${scene.ids[other]} (${Number(mean.toPrecision(3))}${n ? "" : " on average"})`).join(", ")}.`);
     return lines;
   };
   const story = () => {
@@ -471,7 +472,7 @@
     if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
     if (reveal && !reveal.hidden) reveal.scrollIntoView({ block: reveal.offsetHeight < innerHeight ? "nearest" : "start" });
     reveal = null;
-    if (!playing) at("said").textContent = `${missing}${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
+    if (!playing) at("said").textContent = `${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
   };
   const track = ringbcoTrack({ root, at, data, LAST, EVENTS, OTHER, tone, key, element, ask: (soon) => ask(soon), move: (tick) => move(tick), keep: (from, to) => { now = Math.min(Math.max(now, from), to); }, sides: () => sides });
   const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
@@ -516,7 +517,9 @@
     at("place").addEventListener("input", () => move((at("place").value / 1e6) * LAST));
     at("colour").addEventListener("change", () => { mode = at("colour").value; legend(); ask(true); });
     at("layout").addEventListener("change", resize);
-    at("find").addEventListener("change", () => start(at("find").value.trim() || null));
+    const find = () => start(at("find").value.trim() || null);
+    at("find").addEventListener("change", find);
+    at("find").addEventListener("keydown", ({ key }) => { if (key === "Enter") find(); }); // the same name again is no change
     at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); reveal = table.hidden ? null : table; ask(true); });
     root.addEventListener("click", (event) => { const job = event.target.closest("[data-job]"); if (job) start(job.dataset.job); });
     root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track.draw(); start(follow); }));

@@ -34,7 +34,7 @@ const ringbcoTrack = (player) => {
   // Time ------------------------------------------------------------------------------------------------------------
   const two = (number) => String(Math.floor(number)).padStart(2, "0");
   const parts = (time) => { // the day, as a date where the table knows its epoch, and the time of day
-    const whole = Math.round(time);
+    const whole = Math.round(time) + 0; // no -0
     if (data.zero !== null) { const [day, hour] = new Date(data.zero + whole * 1000).toISOString().split("T"); return [day, hour.slice(0, 8)]; }
     const days = Math.floor(whole / DAY), rest = whole - days * DAY;
     return [`day ${days.toLocaleString("en")}`, `${two(rest / 3600)}:${two((rest / 60) % 60)}:${two(rest % 60)}`];
@@ -110,7 +110,7 @@ const ringbcoTrack = (player) => {
     });
     pen.fillStyle = tone("--soft");
     pen.fillText(`GPUs busy, of ${gpus.toLocaleString("en")}`, 0, 11);
-    pen.fillText(`jobs waiting, at most ${Math.round(most).toLocaleString("en")}`, 0, 60);
+    pen.fillText(`jobs waiting, mean up to ${Math.round(most).toLocaleString("en")}`, 0, 60);
     at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
     const whole = shown.from <= 0 && shown.to >= LAST, place = at("place");
     at("all").disabled = whole;

@@ -1,0 +1,238 @@
+"""The servers of a Slurm cluster: from scontrol show node, or guessed from the nodes that jobs held."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Final
+
+import polars as pl
+
+from ringbco.cluster.presets import ServerGroup
+from ringbco.cluster.spec import MAX_GPUS
+from ringbco.errors import InputError
+from ringbco.sources.account import ROW
+from ringbco.sources.opening import Opened
+from ringbco.sources.slurm_gpus import MIG
+
+_KEY: Final = re.compile(
+    r"(?:^|\s)(NodeName|Gres|CPUTot|State|Partitions)=(.*?)(?=\s+[A-Za-z]\w*(?:\[[^]]*\])?=|\s*$)"
+)
+_DOWN: Final = ("DOWN", "DRAIN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
+_SIZES: Final = (1, 2, 4, 8, 16)
+_MOST_HOSTS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node with GPUs."""
+
+    name: str
+    gpus: int
+    gpu_type: str | None
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes with GPUs in their order, how many have none, and how many are down."""
+
+    nodes: tuple[Node, ...]
+    without: int = 0
+    down: int = 0
+
+
+def hosts(text: str) -> list[str]:
+    """The names that a hostlist stands for, such as n[01-03,7],x[1-2]y[3-4]; ValueError if it never ends."""
+    names: list[str] = []
+    for part in _parts(text):
+        made = [""]
+        for at, piece in enumerate(re.split(r"\[([^\]]*)\]", part)):
+            choices = [piece] if at % 2 == 0 else list(_numbers(piece))
+            if len(made) * len(choices) > _MOST_HOSTS:
+                raise ValueError(text)
+            made = [before + after for before in made for after in choices]
+        names += made
+    return names
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between the commas outside brackets."""
+    depth, begin = 0, 0
+    for at, mark in enumerate(text):
+        depth += (mark == "[") - (mark == "]")
+        if not 0 <= depth <= 1:
+            raise ValueError(text)
+        if mark == "," and not depth:
+            yield text[begin:at].strip()
+            begin = at + 1
+    if depth:
+        raise ValueError(text)
+    yield text[begin:].strip()
+
+
+def _numbers(ranges: str) -> Iterator[str]:
+    for one in ranges.split(","):
+        first, dash, last = one.strip().partition("-")
+        if not dash:
+            yield first
+            continue
+        if not (first.isdigit() and last.isdigit()) or int(last) - int(first) > _MOST_HOSTS:
+            raise ValueError(ranges)
+        for number in range(int(first), int(last) + 1):
+            yield str(number).zfill(len(first))
+
+
+def read_nodes(opened: Opened, count: str) -> Nodes:
+    """The nodes that scontrol show node lists, with or without -o.
+
+    count: what a server's GPUs are: gpu, or cpu or node where processors or nodes stand for them.
+    """
+    text = opened.path.read_text(encoding="utf-8-sig", errors="replace")
+    found: list[Node] = []
+    without = down = 0
+    line = 1
+    for block in re.split(r"(?m)^(?=NodeName=)", text):
+        begins, line = line, line + block.count("\n")
+        if not block.strip():
+            continue
+        fields = {key: value.strip() for at in block.splitlines() for key, value in _KEY.findall(at)}
+        name = fields.get("NodeName", "")
+        cpus = fields.get("CPUTot", "")
+        if count == "gpu":
+            gpus, gpu_type = _gres(fields.get("Gres", ""), name, opened.shown, begins)
+        else:
+            gpus, gpu_type = 1 if count == "node" else int(cpus) if cpus.isdecimal() else 0, None
+        if not gpus:
+            without += 1
+            continue
+        down += any(state in fields.get("State", "").upper() for state in _DOWN)
+        partitions = tuple(each for each in fields.get("Partitions", "").split(",") if each)
+        found.append(Node(name, gpus, gpu_type, partitions))
+    if not found:
+        missing = "node with a GPU" if count == "gpu" else "node with processors (CPUTot)"
+        raise InputError(f"lists no {missing}", file=opened.shown)
+    if sum(node.gpus for node in found) > MAX_GPUS:
+        raise InputError(f"at most {MAX_GPUS} GPUs in all", file=opened.shown)
+    return Nodes(tuple(found), without, down)
+
+
+def _gres(text: str, name: str, shown: str, line: int) -> tuple[int, str | None]:
+    """GPUs and their type in a Gres of a node, such as gpu:a100:4(S:0-1)."""
+    types: dict[str | None, int] = {}
+    for item in re.sub(r"\([^)]*\)", "", text).split(","):
+        gpu = re.fullmatch(r"gpu(?::([^:]+))??(?::(\d+))?", item.strip())
+        if gpu is not None and not re.search(MIG, gpu[1] or ""):
+            types[gpu[1]] = types.get(gpu[1], 0) + int(gpu[2] or 1)
+    if len(types) > 1:
+        raise InputError(
+            f"GPUs of one type on node {name}: a server has one type",
+            file=shown,
+            line=line,
+            column="Gres",
+            value=text,
+        )
+    return next(((count, kind) for kind, count in types.items()), (0, None))
+
+
+def virtual_clusters(nodes: Iterable[Node]) -> dict[str, str]:
+    """The virtual cluster of each partition: partitions that share a node are one, most GPUs first."""
+    leader: dict[str, str] = {}
+    gpus: dict[str, int] = {}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name] = leader[leader[name]]
+        return name
+
+    for node in nodes:
+        for name in node.partitions:
+            leader.setdefault(name, name)
+            gpus[name] = gpus.get(name, 0) + node.gpus
+            leader[find(name)] = find(node.partitions[0])
+    members: dict[str, list[str]] = {}
+    for name in leader:
+        members.setdefault(find(name), []).append(name)
+    return {
+        name: "+".join(sorted(names, key=lambda each: (-gpus[each], each)))
+        for names in members.values()
+        for name in names
+    }
+
+
+def groups(nodes: Sequence[Node], vcs: Mapping[str, str]) -> tuple[ServerGroup, ...]:
+    """The servers, equal neighbours together; all name a virtual cluster or none does, types likewise."""
+    in_vc = all(node.partitions for node in nodes)
+    typed = any(node.gpu_type for node in nodes)
+    kinds = [
+        (
+            node.gpus,
+            vcs[node.partitions[0]] if in_vc else None,
+            (node.gpu_type or "unknown") if typed else None,
+        )
+        for node in nodes
+    ]
+    return tuple(ServerGroup(len(list(same)), gpus, vc, kind) for (gpus, vc, kind), same in groupby(kinds))
+
+
+def guess(jobs: pl.DataFrame) -> tuple[Node, ...]:
+    """Nodes from what jobs held: the most GPUs ever held at once on each, 1, 2, 4, 8 or 16."""
+    known = jobs.filter(pl.col("nodelist").is_not_null(), pl.col("start_s").is_not_null())
+    names = {text: hosts(text) for text in known["nodelist"].unique()}
+    held = known.select(
+        "partition",
+        "recorded_on",
+        node=pl.col("nodelist").replace_strict(names, return_dtype=pl.List(pl.String)),
+        gpus="num_gpus",
+        begin="start_s",
+        end=pl.col("start_s") + pl.col("duration"),
+    )
+    held = held.with_columns(pl.col("gpus") / pl.col("node").list.len()).explode("node")
+    if held.is_empty():
+        return ()
+    changes = pl.concat(
+        [
+            held.select("node", time="begin", change="gpus"),
+            held.select("node", time="end", change=-pl.col("gpus")),
+        ]
+    ).sort("node", "time", "change")
+    most = changes.group_by("node").agg(pl.col("change").cum_sum().max().alias("most"))
+    told = held.group_by("node").agg(
+        pl.col("partition").drop_nulls().unique().sort(), pl.col("recorded_on").drop_nulls().mode().min()
+    )
+    rows = most.join(told, on="node").sort("node").iter_rows()
+    return tuple(Node(node, _rounded(most), kind, tuple(partitions)) for node, most, partitions, kind in rows)
+
+
+def _rounded(gpus: float) -> int:
+    least = round(gpus, 6)
+    return next((size for size in _SIZES if size >= least), -int(-least // 1))
+
+
+def recorded_servers(jobs: pl.DataFrame, nodes: Sequence[Node]) -> pl.Series:
+    """The servers of each job with its GPUs on each, "0:4 3:4"; null where a node or its part is unknown."""
+    number = {node.name: at for at, node in enumerate(nodes)}
+
+    @cache
+    def placed(text: str | None, gpus: int) -> str | None:
+        names = hosts(text) if text else []
+        if not names or gpus % len(names) or any(name not in number for name in names):
+            return None
+        each = gpus // len(names)
+        return " ".join(f"{server}:{each}" for server in sorted(number[name] for name in names))
+
+    cells = [placed(text, gpus) for text, gpus in jobs.select("nodelist", "num_gpus").iter_rows()]
+    return pl.Series("recorded_servers", cells, dtype=pl.String)
+
+
+def refuse_endless(rows: pl.DataFrame) -> int | None:
+    """The first row whose NodeList is no hostlist; None where all can be read."""
+    for text in rows["nodelist"].drop_nulls().unique(maintain_order=True):
+        try:
+            hosts(text)
+        except ValueError:
+            return int(rows.filter(pl.col("nodelist") == text)[ROW][0])
+    return None
