@@ -75,7 +75,8 @@ CELLS: Final = {
 
 def runs() -> dict[str, dict[str, Any]]:
     """By what a row is called: the options. Who resizes gives rigid jobs nothing that srtf does not."""
-    of = [policy for policy in presets() if not (policy.is_("resizes") or policy.is_("by deadlines"))]
+    without = ("resizes", "by deadlines", "as recorded")
+    of = [policy for policy in presets() if not any(map(policy.is_, without))]
     return {policy.name: {"policy": policy.name} for policy in of} | {EXACT: ORACLE}
 
 

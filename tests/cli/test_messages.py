@@ -53,7 +53,7 @@ def test_another_name_of_a_policy_is_suggested_and_not_taken(given: str, meant: 
 
 def test_a_name_like_none_gets_no_suggestion() -> None:
     with pytest.raises(
-        UsageError, match=r"repack, afs, optimus, elastic-srtf, elasticflow, gavel, allox, sia$"
+        UsageError, match=r"repack, afs, optimus, elastic-srtf, elasticflow, recorded, gavel, allox, sia$"
     ):
         resolve_policy("xyz")
 

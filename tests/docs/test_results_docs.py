@@ -102,6 +102,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
             jobs.with_columns(group=pl.lit("a")), "4x4", policy="fifo", search="asha:eta=2,rungs=2"
         ),
         "types": replay(jobs, MIXED, policy="fifo"),
+        "recorded": replay(jobs.with_columns(recorded_start="submit_time"), "4x4", policy="recorded"),
         "logged": replay(jobs, "4x4", policy=f"log:{folder / 'decisions.parquet'}"),
         "asleep": replay(jobs, ALIKE, policy="fifo", sleep_after=60.0),
         "shares": replay(
