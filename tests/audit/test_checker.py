@@ -175,6 +175,7 @@ def test_without_allocations() -> None:
 def test_it_names_no_policy() -> None:
     """Neither in code nor in words, nor placements but those that keep small gangs on one server."""
     names = {*PRESETS, "allox", "gavel", "sia", "conservative", "easy", *PLACEMENTS} - PACKING
+    names -= {"recorded"}  # an everyday word, too
     named = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
     for path in ROOM.glob("*.py"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -19,7 +19,7 @@ from ringbco.trace.jobs import from_frame
 JOBS: Final = int(os.environ.get("RINGBCO_RELATION_JOBS", "10000"))
 SLOW: Final = frozenset({"afs", "elasticflow", "ftf", "gittins", "repack", "tiresias", "time-slice"})
 """Policies of which a decision costs much more: they get a tenth of the jobs."""
-POLICIES: Final = REPLAY["policy"].names
+POLICIES: Final = tuple(name for name in REPLAY["policy"].names if name != "recorded")  # needs a log
 RESIZE: Final = frozenset({"afs", "elastic-srtf", "elasticflow", "optimus"})
 OF_SECONDS: Final = {
     "preempt_cost": 30.0,
