@@ -9,7 +9,6 @@ from ringbco.io.terminal import say_json
 from ringbco.run.clairvoyance import of_policy
 from ringbco.run.option import Preset
 from ringbco.run.registry import FEATURES, PRESETS
-from ringbco.trace.recorded import AS_RECORDED
 
 _TABLE_WIDTH: Final = 70
 
@@ -38,7 +37,7 @@ def registered(policy: Preset) -> dict[str, Any]:
         "name": policy.name,
         "about": f"{policy.about}; {policy.placement}" if queues else policy.about,
         "paper": policy.paper,
-        "preemptive": not queues and AS_RECORDED not in policy.is_,
+        "preemptive": not queues and "as recorded" not in policy.is_,
         "clairvoyant": clairvoyant,
         "clairvoyant_with": clairvoyant_with,
         "order": policy.order if queues else None,
