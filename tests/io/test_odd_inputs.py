@@ -25,6 +25,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.sources import convert
 from ringbco.trace import profiles
 from ringbco.trace.jobs import from_frame, read_jobs
+from ringbco.trace.requests import read_requests
 
 ODD = "o\udcff"  # how Python spells a name of the bytes o, 0xff
 WIDE = pa.array([Decimal(row) for row in range(7)], pa.decimal256(60, 3))
@@ -348,3 +349,10 @@ def test_a_damaged_bz2_whose_reader_loses_its_way(tmp_path: Path) -> None:
     path.write_bytes(b"BZh1\x17rE8P\x90\x00\x00\x00\x00" * 3)
     with pytest.raises(InputError, match="is a bz2 file that is damaged"):
         convert("philly", [path])
+
+
+def test_a_column_without_a_name_or_rows_is_no_index(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text(",G\n")
+    with pytest.raises(InputError, match="line 1, column 1: '': expected a name for every column"):
+        read_requests(path)

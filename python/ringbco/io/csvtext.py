@@ -285,9 +285,10 @@ def index_columns(frame: pl.DataFrame) -> list[str]:
 
 
 def is_index(column: pl.Series) -> bool:
-    """Whether a column of numbers, or of text, holds whole numbers and nothing else."""
+    """Whether a column of numbers, or of text, has rows, each a whole number."""
     return (
-        bool(column.dtype.is_integer() or column.dtype == pl.String)
+        column.len() > 0
+        and bool(column.dtype.is_integer() or column.dtype == pl.String)
         and (
             column.str.strip_chars().cast(pl.Int64, strict=False) if column.dtype == pl.String else column
         ).null_count()
