@@ -170,9 +170,9 @@ class _Jobs(_JobColumns):
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
     key: NotRequired[NDArray[np.float64] | None]
-    fair: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
+    fair: NotRequired[list[tuple[NDArray[np.uint32], NDArray[np.float64]]] | None]
     log: NotRequired[_Log | None]
-    quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
+    quotas: NotRequired[list[tuple[NDArray[np.uint32], list[int], list[bool]]] | None]
     recorded: NotRequired[tuple[NDArray[np.float64], list[NDArray[np.uint32]]] | None]
 
 @type_check_only
@@ -257,8 +257,8 @@ class _Answer(TypedDict):
     """Whether the placement finds room for it: `fits`, `few` idle GPUs, or enough that lie `apart`."""
     down: float | None
     """When the next server goes down, if it has room only on such as do before it would be done."""
-    quota: tuple[int, int] | None
-    """GPUs of the quota that holds it back, and those that its owner's jobs hold."""
+    quota: tuple[int, int, int] | None
+    """The file of the quota that holds it back, from 0, its GPUs, and those that its owner's jobs hold."""
     estimate: float | None
     """How long it is reckoned to run, where anything hangs on that."""
     shadow: tuple[int, float] | None
@@ -315,7 +315,7 @@ class Course:
     def places(self) -> list[tuple[int, list[tuple[int, int]]]]: ...
     def gpus_of(self, row: int) -> list[tuple[int, int]]: ...
     def room(self) -> list[list[int]]: ...
-    def quota(self, row: int) -> tuple[int, int, bool] | None: ...
+    def quotas(self, row: int) -> list[tuple[int, int, int, bool]]: ...
     def over_quota(self) -> NDArray[np.uint32]: ...
     def protected(self) -> NDArray[np.uint32]: ...
     def rate(

@@ -31,8 +31,8 @@ pub struct WaitExplanation {
     pub room: &'static str,
     /// When the next server goes down, if it fits only on servers that go down before it would end.
     pub down: Option<f64>,
-    /// GPUs of the quota that holds it back, and those that its owner's jobs hold.
-    pub quota: Option<(u64, u64)>,
+    /// The book of the quota that holds it back, GPUs of that quota, and those that its owner's jobs hold.
+    pub quota: Option<(usize, u64, u64)>,
     /// Its estimated run time, if it matters.
     pub estimate: Option<f64>,
     /// The head under EASY, and when that can start.
@@ -92,9 +92,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             WaitCause::Fragmented => "apart",
             WaitCause::TooFew => "few",
         };
-        if self.state.is_held_back(job) {
-            answer.quota = self.state.quota_of(job).map(|(quota, held)| (quota.gpus, held));
-        }
+        answer.quota = self.state.held_back_by(job).map(|(book, quota, held)| (book, quota.gpus, held));
         answer.estimate = self.policy.reckons(&self.state, job);
         if let Some(estimate) = answer.estimate.filter(|_| answer.room == "fits") {
             let hides = self.state.hide(estimate).is_some();

@@ -40,6 +40,8 @@ pub enum Kind {
     Policy,
     /// A file, which the caller reads: the engine never sees its name.
     File,
+    /// One file like `File`, or several.
+    Files,
     /// An instant, or a share of a span of time, which the engine never sees.
     Moment,
 }
@@ -200,6 +202,12 @@ impl Entry {
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
         Self::new(name, Kind::File, expected).or("none").word("none")
+    }
+
+    /// Creates an option that is one file or several, which the caller reads, or `none`.
+    #[must_use]
+    pub const fn files(name: &'static str, expected: &'static str) -> Self {
+        Self::new(name, Kind::Files, expected).or("none").word("none")
     }
 
     /// Creates an option that is an instant, which the caller resolves.

@@ -46,10 +46,10 @@ const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV f
     .form("FILE")
     .panel(OUTAGES)
     .help("When servers will be down, announced ahead; same columns as --outages. Orders, srtf and srsf start no job that would, by its estimate, still run then. For other policies it is an outage (docs/operators.md#maintenance).");
-const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
+const REPLAY_QUOTA: Entry = Entry::files("quota", "Parquet or CSV files, or frames, of quotas")
     .form("FILE")
     .panel(LIMITS)
-    .help("GPUs each owner may hold. Columns: vc or user, gpus, borrow (docs/priorities.md).");
+    .help("GPUs that each owner's jobs may hold together. Columns: the owner, as a column of JOBS such as user, account or array; gpus; borrow. Repeatable: a job must be within every file (docs/priorities.md#quotas).");
 const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, or a frame, of services")
     .form("FILE")
     .panel(SERVICES)
@@ -59,7 +59,7 @@ const REPLAY_FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV f
     .of(Users::Order(&[Order::Fairshare]))
     .demand()
     .panel(FAIRNESS)
-    .help("Order fairshare: each owner's share. Columns: vc or user, share (docs/operators.md#fair-share). Default: equal shares for users, or for virtual clusters if the table has no users.");
+    .help("Order fairshare: each owner's share. Columns: the owner, as a column of JOBS such as user; share. With two, such as account and user, Slurm's Fair Tree: accounts share the cluster, users their account (docs/operators.md#fair-share). Default: equal shares for users, or for virtual clusters if the table has no users.");
 const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .or("the first submission")
     .unit("share or s")

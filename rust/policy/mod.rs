@@ -42,7 +42,7 @@ use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
-pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, Queued};
+pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, OneLevel, Queued, TwoLevels};
 
 /// Does something with the policy of some options, whatever its type.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -73,7 +73,11 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, policy)
         }
         Err(visitor) if setting.options.order == Order::Fairshare => {
-            let policy = Queued::<FairQueue>::new(setting, &speed);
+            if setting.fair.is_some_and(|fair| fair.users.is_some()) {
+                let policy = Queued::<FairQueue<TwoLevels>>::new(setting, &speed);
+                return visitor.visit(setting, speed, policy);
+            }
+            let policy = Queued::<FairQueue<OneLevel>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Err(visitor) => {

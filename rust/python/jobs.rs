@@ -7,7 +7,8 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    FairShares, Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Recorded, Trials, Types, job_columns,
+    FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates, Recorded, Trials, Types,
+    job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -127,11 +128,11 @@ struct LogColumns<'py> {
     runs_through: bool,
 }
 
-/// Quotas: the index of each job's owner, then GPUs and whether to borrow, per owner.
-type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
+/// Quotas, book by book: the index of each job's owner, then GPUs and whether to borrow, per owner.
+type QuotaColumns<'py> = Vec<(PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>)>;
 
-/// Fair shares: the index of each job's owner, then a share per owner.
-type FairColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>);
+/// Fair shares, level by level: the index of each job's owner, then a share per owner.
+type FairColumns<'py> = Vec<(PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>)>;
 
 /// Recorded starts, s; then the recorded places: rows, servers, GPUs.
 type RecordedColumns<'py> = (PyReadonlyArray1<'py, f64>, [PyReadonlyArray1<'py, u32>; 3]);
@@ -215,17 +216,24 @@ macro_rules! from_python {
 job_columns!(from_python);
 
 impl JobColumns<'_> {
-    /// Returns the index of each job's owner, and one quota per owner; `None` for a run without quotas.
-    pub(super) fn quotas(&self) -> PyResult<Option<(Vec<u32>, Vec<Quota>)>> {
-        let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
-        let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
-        Ok(Some((owner.as_slice()?.to_vec(), list.collect())))
+    /// Returns the quotas of all books; `None` for a run without quotas.
+    pub(super) fn quotas(&self) -> PyResult<Option<OwnedQuotas>> {
+        let Some(books) = &self.quotas else { return Ok(None) };
+        let book = |(owner, gpus, borrow): &(PyReadonlyArray1<'_, u32>, Vec<u64>, Vec<bool>)| {
+            let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
+            Ok((owner.as_slice()?.to_vec(), list.collect()))
+        };
+        Ok(Some(OwnedQuotas::new(books.iter().map(book).collect::<PyResult<_>>()?)))
     }
 
-    /// Returns the index of each job's owner, and one share per owner.
+    /// Returns the index of each job's owner, and one share per owner, on one or two levels.
     pub(super) fn fair(&self) -> PyResult<Option<FairShares<'_>>> {
-        let Some((owner, share)) = &self.fair else { return Ok(None) };
-        Ok(Some(FairShares { owner: owner.as_slice()?, share: share.as_slice()? }))
+        let Some([(owner, share), below @ ..]) = self.fair.as_deref() else { return Ok(None) };
+        let users = match below.first() {
+            Some((user, share)) => Some(FairUsers { user: user.as_slice()?, share: share.as_slice()? }),
+            None => None,
+        };
+        Ok(Some(FairShares { owner: owner.as_slice()?, share: share.as_slice()?, users }))
     }
 
     /// Returns when and where jobs started in a log.

@@ -31,7 +31,9 @@ fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
         Kind::Integer { .. } => Value::Integer(given.extract()?),
         Kind::Number(_) => Value::Number(given.extract()?),
         Kind::Numbers(_) => Value::Numbers(given.extract()?),
-        Kind::Name(_) | Kind::Ties(_) | Kind::Search | Kind::File | Kind::Moment => Value::Text(given.extract()?),
+        Kind::Name(_) | Kind::Ties(_) | Kind::Search | Kind::File | Kind::Files | Kind::Moment => {
+            Value::Text(given.extract()?)
+        }
         Kind::Policy => policies::value(given.extract()?),
     })
 }
@@ -110,6 +112,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
         }
         Kind::Search => "search",
         Kind::File => "file",
+        Kind::Files => "files",
         Kind::Moment => "moment",
     };
     row.set_item("kind", kind)?;

@@ -204,10 +204,10 @@ impl Course {
         self.0.room()
     }
 
-    /// Returns the GPUs of the quota of a row's owner, GPUs that the owner's jobs hold, and whether they may borrow;
-    /// None without a quota.
-    fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
-        self.0.quota(row)
+    /// Returns the quotas of a row's owners: the book, GPUs, GPUs that the owner's jobs hold, and whether they may
+    /// borrow.
+    fn quotas(&self, row: u32) -> Vec<(usize, u64, u64, bool)> {
+        self.0.quotas(row)
     }
 
     /// Returns the rows of the running jobs whose stays are over quota.

@@ -145,6 +145,7 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         ("user", extras.user.map(<[u32]>::len)),
         ("order", extras.key.map(<[f64]>::len)),
         ("fair-shares", extras.fair.map(|fair| fair.owner.len())),
+        ("fair-shares", extras.fair.and_then(|fair| fair.users).map(|users| users.user.len())),
     ];
     for (column, length) in lengths {
         if let Some(length) = length
@@ -159,11 +160,15 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         let (value, expected) = ("NaN".to_owned(), "a number: the least goes first");
         return Err(Error::Value { row, column: "order", value, expected });
     }
-    if let Some(fair) = extras.fair
-        && let Some(row) = fair.owner.iter().position(|&owner| owner as usize >= fair.share.len())
-    {
-        let (value, expected) = (fair.owner[row].to_string(), "the number of an owner who has a share");
-        return Err(Error::Value { row, column: "fair-shares", value, expected });
+    let levels = extras.fair.iter().flat_map(|fair| {
+        let users = fair.users.map(|users| (users.user, users.share));
+        std::iter::once((fair.owner, fair.share)).chain(users)
+    });
+    for (owner, share) in levels {
+        if let Some(row) = owner.iter().position(|&owner| owner as usize >= share.len()) {
+            let (value, expected) = (owner[row].to_string(), "the number of an owner who has a share");
+            return Err(Error::Value { row, column: "fair-shares", value, expected });
+        }
     }
     if options.order == Order::Fairshare && options.preemption.is_none() && extras.fair.is_none() {
         return Err(Error::ColumnLength { column: "fair-shares", length: 0, expected: jobs.len() });
@@ -241,11 +246,12 @@ fn log_types(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> BTreeSet<(u32, GpuT
     placed.filter_map(|row| Some((row.job, *types.get(row.server as usize)?))).collect()
 }
 
-/// Returns the quota that a row's job could never be within, where nothing may be borrowed.
+/// Returns the least quota that a row's job could never be within, where nothing may be borrowed.
 fn quota_below(extras: &Extras<'_>, row: usize, num_gpus: u32) -> Option<u64> {
     let quotas = extras.side.quotas?;
-    let quota = quotas.list.get(quotas.owner[row] as usize)?;
-    (!quota.borrow && u64::from(num_gpus) > quota.gpus).then_some(quota.gpus)
+    let own = quotas.of(quotas.owner[row]).map(|place| quotas.list[place]);
+    let firm = own.filter(|quota| !quota.borrow && u64::from(num_gpus) > quota.gpus);
+    firm.map(|quota| quota.gpus).min()
 }
 
 /// Refuses a job whose iteration takes no time, or more than a slot even uncontended.

@@ -14,7 +14,7 @@ use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
-use crate::trace::{FairShares, Jobs};
+use crate::trace::{FairShares, FairUsers, Jobs};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,6 +60,7 @@ pub(super) fn in_part<T>(
     let recorded = extras.recorded.map(|recorded| recorded.of(&part.rows, &part.servers));
     let side = extras.side.of(&part.servers, &part.rows);
     let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
+    let fair_users = extras.fair.and_then(|fair| fair.users).map(|users| pick(users.user, &part.rows, gather));
     act(&Setting {
         arrivals: part.arrivals.as_deref(),
         deadline: deadline.as_deref(),
@@ -68,7 +69,10 @@ pub(super) fn in_part<T>(
         opens: jobs.opens(),
         side: side.view(),
         recorded: recorded.as_ref(),
-        fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
+        fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| {
+            let users = fair.users.zip(fair_users.as_deref());
+            FairShares { owner, users: users.map(|(users, user)| FairUsers { user, ..users }), ..fair }
+        }),
         server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
         ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
     })

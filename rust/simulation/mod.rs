@@ -33,7 +33,7 @@ use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare}
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
-use crate::trace::{OwnedJobs, OwnedSideTables};
+use crate::trace::{OwnedJobs, OwnedSideTables, Quota};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -349,13 +349,13 @@ impl Course {
         gpus.into_iter().map(|(server, gpu)| (self.inputs.servers[server.index()], gpu)).collect()
     }
 
-    /// Returns the quota of a job's owner: GPUs, those that its jobs hold now, and whether it may borrow. `None` if
-    /// it has none.
+    /// Returns the quotas of a job's owners: the book, GPUs, those that the owner's jobs hold now, and whether it may
+    /// borrow.
     #[must_use]
-    pub fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
-        let job = self.job(row)?;
-        let (quota, held) = each!(self.machine.get(), machine => machine.state.quota_of(job))?;
-        Some((quota.gpus, held, quota.borrow))
+    pub fn quotas(&self, row: u32) -> Vec<(usize, u64, u64, bool)> {
+        let Some(job) = self.job(row) else { return Vec::new() };
+        let told = |(book, quota, held): (usize, Quota, u64)| (book, quota.gpus, held, quota.borrow);
+        each!(self.machine.get(), machine => machine.state.quotas_by_book(job).map(told).collect())
     }
 
     /// Returns the rows of the running jobs whose stays are over quota, fifo.

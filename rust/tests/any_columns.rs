@@ -243,7 +243,7 @@ proptest! {
             recorded: Some(&recorded).filter(|_| any.case.options.is(Is::AsRecorded)),
             deadline: any.deadline.as_deref(),
             user: any.user.as_deref(),
-            fair: owner.as_deref().map(|owner| FairShares { owner, share: &[1.0, 0.0, 2.5] }),
+            fair: owner.as_deref().map(|owner| FairShares { owner, share: &[1.0, 0.0, 2.5], users: None }),
             ..Extras::default()
         };
         let Any { case, .. } = &any;

@@ -13,7 +13,8 @@ use ringbco::policies::named;
 use ringbco::record::Ends;
 use ringbco::replay::{Extras, replay_with};
 use ringbco::trace::{
-    FairShares, Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedRange, OwnedSideTables, OwnedTrials, OwnedTypes, Quota,
+    FairShares, FairUsers, Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedQuotas, OwnedRange, OwnedSideTables,
+    OwnedTrials, OwnedTypes, Quota,
 };
 use ringbco::{Network, Unwatched};
 use std::collections::HashMap;
@@ -141,10 +142,14 @@ impl<'a> Drawn<'a> {
         Some((gpus, rows.map(|((&service, time), replicas)| Load { service, time, replicas }).collect()))
     }
 
-    fn quotas(&self) -> Option<(Vec<u32>, Vec<Quota>)> {
-        let (owner, gpus) = self.pair::<u32, u64>("quotas")?;
-        let borrow: Vec<bool> = self.column("quotas.2");
-        Some((owner, gpus.iter().zip(borrow).map(|(&gpus, borrow)| Quota { gpus, borrow }).collect()))
+    fn quotas(&self) -> Option<OwnedQuotas> {
+        let book = |number: usize| {
+            let (owner, gpus) = self.pair::<u32, u64>(&format!("quotas.{number}"))?;
+            let borrow: Vec<bool> = self.column(&format!("quotas.{number}.2"));
+            Some((owner, gpus.iter().zip(borrow).map(|(&gpus, borrow)| Quota { gpus, borrow }).collect()))
+        };
+        let books: Vec<_> = (0..).map_while(book).collect();
+        (!books.is_empty()).then(|| OwnedQuotas::new(books))
     }
 
     fn engine(&self, case: &Case, log: Option<&DecisionLog>) -> Result<Outcome, Error> {
@@ -158,7 +163,8 @@ impl<'a> Drawn<'a> {
         };
         let deadline: Option<Vec<f64>> = self.find("deadline");
         let (user, key): (Option<Vec<u32>>, Option<Vec<f64>>) = (self.find("user"), self.find("key"));
-        let fair = self.pair::<u32, f64>("fair");
+        let fair = self.pair::<u32, f64>("fair.0");
+        let users = self.pair::<u32, f64>("fair.1");
         let side = OwnedSideTables {
             outages: self.outages("outages"),
             maintenance: self.outages("maintenance"),
@@ -169,7 +175,11 @@ impl<'a> Drawn<'a> {
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
-            fair: fair.as_ref().map(|(owner, share)| FairShares { owner, share }),
+            fair: fair.as_ref().map(|(owner, share)| FairShares {
+                owner,
+                share,
+                users: users.as_ref().map(|(user, share)| FairUsers { user, share }),
+            }),
             log,
             recorded: None,
             side: side.view(),

@@ -15,11 +15,11 @@ mod types;
 #[cfg(feature = "python")]
 pub(crate) use columns::job_columns;
 pub use columns::{Column, Columns, MAX_ITERATIONS, TABLE, Value, Values};
-pub use fair::FairShares;
+pub use fair::{FairShares, FairUsers};
 pub use jobs::{Demand, Jobs, Noise, OwnedJobs, OwnedNoise, OwnedRange, Range};
 pub use outages::Outage;
 pub(crate) use outages::{check_outages, merged};
-pub use quotas::{Quota, Quotas};
+pub use quotas::{OwnedQuotas, Quota, Quotas};
 pub use rates::{OwnedRates, Pair, RateTable, Rates};
 pub use recorded::Recorded;
 pub use services::{Load, Services};

@@ -4,7 +4,7 @@
 //! Invariant: `None` means that the run has no such table. For example, [`SideTables::of`] gives a virtual cluster the
 //! outages of its own servers, and each of its jobs the quota that it had in the whole table.
 
-use super::{Load, Outage, Quota, Quotas, Services};
+use super::{Load, Outage, OwnedQuotas, Quotas, Services};
 use crate::ids::Server;
 
 /// The side tables of a run.
@@ -27,8 +27,8 @@ pub struct OwnedSideTables {
     pub outages: Option<Vec<Outage>>,
     /// As in [`SideTables`].
     pub maintenance: Option<Vec<Outage>>,
-    /// The place of each job's owner, and one quota per owner.
-    pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
+    /// As in [`SideTables`].
+    pub quotas: Option<OwnedQuotas>,
     /// GPUs of a replica of each service, and the loads.
     pub services: Option<(Vec<u32>, Vec<Load>)>,
 }
@@ -39,7 +39,7 @@ impl OwnedSideTables {
         SideTables {
             outages: self.outages.as_deref(),
             maintenance: self.maintenance.as_deref(),
-            quotas: self.quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
+            quotas: self.quotas.as_ref().map(OwnedQuotas::view),
             services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
         }
     }
@@ -56,8 +56,8 @@ impl SideTables<'_> {
             outages.iter().filter_map(own).collect()
         };
         let quotas = |quotas: Quotas<'_>| {
-            let owner = rows.iter().map(|&row| quotas.owner[row as usize]).collect();
-            (owner, quotas.list.to_vec())
+            let owner: Vec<u32> = rows.iter().map(|&row| quotas.owner[row as usize]).collect();
+            Quotas { owner: &owner, ..quotas }.to_owned()
         };
         OwnedSideTables {
             outages: self.outages.map(outages),

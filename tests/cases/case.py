@@ -33,8 +33,10 @@ TYPES = {
     "recorded_start": pl.Float64,
     "noise_scale": pl.Float64,
     "mine": pl.Float64,
+    "array": pl.Int64,
 }
 """Of job columns; all others are text."""
+QUOTAS = {"array": pl.Int64, "gpus": pl.UInt32, "borrow": pl.Boolean}
 FILES = {
     "outages": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
     "maintenance": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
@@ -44,8 +46,9 @@ FILES = {
         "replicas": pl.UInt32,
         "gpus_per_replica": pl.UInt32,
     },
-    "fair_shares": {"user": pl.String, "vc": pl.String, "share": pl.Float64},
-    "quota": {"user": pl.String, "vc": pl.String, "gpus": pl.UInt32, "borrow": pl.Boolean},
+    "fair_shares": {"share": pl.Float64},
+    "quota": QUOTAS,
+    "quota-2": QUOTAS,
     "tables": {
         "model": pl.String,
         "gpu_type": pl.String,
@@ -56,7 +59,9 @@ FILES = {
         "partner_rate": pl.Float64,
     },
 }
-"""The tables that lie beside a job table, by the option that takes them."""
+"""The tables that lie beside a job table, by the option that takes them; columns not named here are text."""
+BOOKS = ("quota", "quota-2")
+"""The files of one option."""
 
 Row = dict[str, Any]
 
@@ -128,7 +133,10 @@ class Case:
 
     def given(self) -> dict[str, Any]:
         """What `replay` is told besides the job table and the cluster."""
-        tables = {name: _frame(rows, FILES[name]) for name, rows in self.files.items()}
+        tables: dict[str, Any] = {name: _frame(rows, FILES[name]) for name, rows in self.files.items()}
+        books = [tables.pop(name) for name in BOOKS if name in tables]
+        if books:
+            tables["quota"] = books if len(books) > 1 else books[0]
         return {"policy": "fifo", **self.options, **tables}
 
     def replay(self, **more: Any) -> ringbco.Outcome:

@@ -14,8 +14,10 @@ import ringbco
 
 def may_start(state: ringbco.State, row: Any) -> bool:
     """Whether a quota without borrowing does not hold a job back."""
-    quota = state.quota(row)
-    return quota is None or quota.borrow or quota.held + state.jobs.num_gpus[row] <= quota.gpus
+    gpus = state.jobs.num_gpus[row]
+    return all(
+        quota is None or quota.borrow or quota.held + gpus <= quota.gpus for quota in state.quotas(row)
+    )
 
 
 class Keyed(ringbco.KeyPolicy):

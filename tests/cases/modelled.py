@@ -9,7 +9,7 @@ import numpy as np
 
 from agreement import result_or_error
 from cases import decided
-from cases.case import Case
+from cases.case import BOOKS, Case
 from reference import Job, Net, Options
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
@@ -25,7 +25,7 @@ from reference.mechanism import World as PreemptWorld
 from reference.mechanism import simulate as simulate_preempt
 from reference.model import RowError
 from reference.outages import Failures, Queue
-from reference.priorities import Claims, Load, Log, Quota, priority_world
+from reference.priorities import Book, Claims, Load, Log, Quota, priority_world
 from reference.repack_world import repack_world
 from reference.result import PreemptResult
 from reference.searches import Climbs, Search, curve, searching_world
@@ -221,14 +221,16 @@ class Model:
 
     def _claims(self) -> Claims:
         jobs, files = self.case.jobs, self.case.files
-        quotas = files.get("quota", ())
-        kind = next(iter(quotas[0])) if quotas else None
+        books = []
+        for rows in (files[name] for name in BOOKS if name in files):
+            kind = next(iter(rows[0]))
+            quotas = tuple((str(row[kind]), Quota(row["gpus"], row["borrow"])) for row in rows)
+            books.append(Book(tuple(_owner(job.get(kind)) for job in jobs), quotas))
         return Claims(
             tuple(job.get("priority", 0) for job in jobs),
             tuple(job.get("preemptible", True) for job in jobs),
             self.told.get("evict", False),
-            tuple(job[kind] for job in jobs) if kind else (),
-            tuple((row[kind], Quota(row["gpus"], row["borrow"])) for row in quotas),
+            tuple(books),
             tuple(Load(**row) for row in files.get("services", ())),
             self.column,
         )
@@ -249,9 +251,16 @@ class Model:
 
     def _fair(self) -> Fair:
         jobs, given = self.case.jobs, self.case.files.get("fair_shares", ())
-        kind = next(iter(given[0])) if given else "user" if "user" in jobs[0] else "vc"
-        shares = tuple((row[kind], 1.0 if row["share"] is None else row["share"]) for row in given)
-        return Fair(tuple(job[kind] for job in jobs), shares, self.told["half_life"])
+        kinds = [name for name in given[0] if name != "share"] if given else []
+        kinds = kinds or ["user" if "user" in jobs[0] else "vc"]
+        shares = []
+        for row in given:
+            owner = tuple(_owner(row[kind]) for kind in kinds)
+            if len(kinds) > 1 and row[kinds[1]] is None:
+                owner = owner[:1]
+            shares.append((owner, 1.0 if row["share"] is None else row["share"]))
+        owners = tuple(tuple(_owner(job.get(kind)) for kind in kinds) for job in jobs)
+        return Fair(owners, tuple(shares), self.told["half_life"])
 
     def _rules(self) -> Preemption:
         name = self.told["policy"] if self.told["policy"] in (*RANKINGS, "repack") else "srtf"
@@ -417,6 +426,11 @@ class Model:
             search,
         )
         return Parts(given, log, limits, sharing, search and search[1], sleep)
+
+
+def _owner(value: object) -> str | None:
+    """What owners are called, whatever the type of their column."""
+    return None if value is None else str(value)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

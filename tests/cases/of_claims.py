@@ -41,6 +41,25 @@ def quotas(rng: Random, case: Case) -> None:
         del case.files["quota"]
 
 
+@feature(0.35)
+def accounts(rng: Random, case: Case) -> None:
+    """A book of accounts or of arrays, beside that of users or vcs, or alone; or a second of one column."""
+    kind = rng.choice(("account", "array"))
+    names = ("a0", "a1", None) if kind == "account" else (7, 8, 9, 9, None)
+    if kind not in case.jobs[0]:
+        column(case, kind, [rng.choice(names) for _ in case.jobs])
+    if "quota" in case.files and rng.random() < 0.2:
+        kind = next(iter(case.files["quota"][0]))
+    owners = sorted({job[kind] for job in case.jobs if job[kind] is not None})
+    book = [
+        {kind: owner, "gpus": rng.choice((1, 2, case.room // 2, case.room)), "borrow": rng.random() < 0.6}
+        for owner in owners
+        if rng.random() < 0.8
+    ]
+    if book:
+        case.files["quota-2" if "quota" in case.files else "quota"] = book
+
+
 @feature(0.3)
 def services(rng: Random, case: Case) -> None:
     """One or two, that want nothing in the end in most cases."""

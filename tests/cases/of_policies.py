@@ -129,6 +129,27 @@ def fairshare(rng: Random, case: Case) -> None:
         case.files["fair_shares"] = [{kind: owner, "share": rng.choice(shares)} for owner in given]
 
 
+@feature(0.5)
+def tree(rng: Random, case: Case) -> None:
+    """Fair shares on two levels: accounts, and users or arrays in them. Many accounts rank alike."""
+    if case.options.get("order") != "fairshare":
+        return
+    below = rng.choice([kind for kind in ("user", "vc", "array") if kind in case.jobs[0]] or ["team"])
+    if below == "team":
+        column(case, below, [rng.choice(("t0", "t1", None)) for _ in case.jobs])
+    if "account" not in case.jobs[0]:
+        column(case, "account", [rng.choice(("a0", "a1", "a2", None)) for _ in case.jobs])
+    shares = (0.0, 0.5, 1.0, 1.0, 2.0, 3.7, None)
+    pairs = sorted({(job["account"], job[below]) for job in case.jobs if job["account"]}, key=str)
+    owners = [(account, None) for account in sorted({account for account, _ in pairs})]
+    owners += [pair for pair in pairs if pair[1] is not None]
+    if owners:
+        given = rng.sample(owners, rng.randint(1, len(owners)))
+        case.files["fair_shares"] = [
+            {"account": account, below: own, "share": rng.choice(shares)} for account, own in given
+        ]
+
+
 @feature(0.35)
 def queue(rng: Random, case: Case) -> None:
     if case.policy not in ("fifo", *QUEUES, custom_policies.Keyed) and rng.random() < 0.9:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.fair import Fair
+from reference.fair import Fair, Owner
 from reference.leading import Record, follower, placed
 from reference.mechanism import World
 from reference.placement import clusters
@@ -102,10 +102,10 @@ def deciding(base: type[World], record: Record) -> type[World]:
 
         if fair is not None:
 
-            def ratio(self, row: int, told: Fair) -> float:
+            def ratio(self, owner: Owner, told: Fair) -> float:
                 """All jobs of an owner have one."""
-                find = lambda: super(Deciding, self).ratio(row, told)  # noqa: E731
-                return float(self.once(("usage", told.owners[row]), find))
+                find = lambda: super(Deciding, self).ratio(owner, told)  # noqa: E731
+                return float(self.once(("usage", owner), find))
 
         def gittins(self, row: int) -> float:
             return float(self.once(("index", row), lambda: self.index(self.attained(row))))

@@ -97,7 +97,7 @@ class State:
         except ImpossibleError:
             return False
 
-    def quota(self, row: int) -> Held | None:
+    def quotas(self, row: int) -> list[Held | None]:
         return self.world.held_of(int(row))  # type: ignore[no-any-return]
 
     # Verbs.
@@ -247,7 +247,7 @@ def deciding_world(
 
         @property
         def evicts(self) -> bool:
-            return bool(claims.evict or claims.quotas)
+            return bool(claims.evict or claims.books)
 
         # When it is asked.
 
@@ -294,22 +294,25 @@ def deciding_world(
             """Protected, and no guest."""
             return bool(self.is_protected(row) and not self.over.get(row))
 
-        def held_of(self, row: int) -> Held | None:
-            quota = claims.quota(row)
-            if quota is None:
-                return None
-            owner = claims.owners[row]
-            held = sum(len(run.gpus) for run in self.running if claims.owners[run.row] == owner)
-            return Held(owner or "", quota.gpus, held, quota.borrow)
+        def held_of(self, row: int) -> list[Held | None]:
+            """By book."""
+            gpus = {run.row: len(run.gpus) for run in self.running}
+            found: list[Held | None] = []
+            for book in claims.books:
+                quota = book.quota(row)
+                held = sum(gpus[other] for other in book.rows(row, gpus))
+                owner = book.owners[row] or ""
+                found.append(quota and Held(owner, quota.gpus, held, quota.borrow))
+            return found
 
         def check(self, row: int, gpus: int) -> None:
             if not ranges.least[row] <= gpus <= ranges.most[row]:
                 raise ImpossibleError
 
         def check_quota(self, row: int, gpus: int, has: int) -> None:
-            quota = self.held_of(row)
-            if quota and not quota.borrow and gpus > has and quota.held - has + gpus > quota.gpus:
-                raise ImpossibleError
+            for quota in self.held_of(row):
+                if quota and not quota.borrow and gpus > has and quota.held - has + gpus > quota.gpus:
+                    raise ImpossibleError
 
         def type_named(self, name: str | int) -> int:
             return names.index(name) if isinstance(name, str) else name

@@ -206,12 +206,14 @@ def elastic_world(
             return number, draws
 
         def room(self, row: int, number: dict[int, int]) -> float:
-            """GPUs that its owner may have besides those of `number` and of young stays."""
-            quota = claims.quota(row)
-            if quota is None or quota.borrow:
-                return math.inf
+            """GPUs that its owners may have besides those of `number` and of young stays."""
             has = number | {run.row: len(run.gpus) for run in self.running if run.row not in number}
-            return quota.gpus - sum(has[other] for other in has if claims.owners[other] == claims.owners[row])
+            left = [
+                quota.gpus - sum(has[other] for other in book.rows(row, has))
+                for book, quota in claims.quotas(row)
+                if not quota.borrow
+            ]
+            return min(left, default=math.inf)
 
         def gains(self, row: int, gpus: int, gpu_type: int) -> bool:
             """Whether a GPU more makes a job faster; less is rounding."""
@@ -270,7 +272,7 @@ def elastic_world(
             )
             for row in to_place:
                 self.place_down(row, number[row], [draws[row]])
-            if claims.evict or claims.quotas:
+            if claims.evict or claims.books:
                 self.let_in(within, guests)
 
         def lift(self, run: RunningJob) -> None:

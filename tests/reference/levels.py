@@ -16,29 +16,32 @@ OUT = -1
 """The level of a job that may have nothing now."""
 CLOSE = 1e-6
 """Of an optimum's value: what solvers take for feasible, and twice that, are 1e-7."""
+Owner = tuple[int, str]
+"""Of a book of quotas."""
 Choices = Callable[[float], list[Any] | None]
 """What a policy chose in its decision at an instant, call by call; None where it chose nothing anew."""
 
 
 def levels(
     state: State, rows: Sequence[int], wanted: dict[int, int], *, keeps: bool
-) -> tuple[dict[int, int], dict[str, int], list[int]]:
+) -> tuple[dict[int, int], dict[Owner, int], list[int]]:
     """The level of each row; what their quotas leave of those within, by owner; and those within quotas.
 
     keeps: whether running jobs keep what they hold, and so come before all `rows`.
     """
-    left: dict[str, int] = {}
+    left: dict[Owner, int] = {}
     within: list[int] = []
     guest: dict[int, bool | None] = {}
     for row in in_order(state, rows):
-        quota = state.quota(row)
-        guest[row] = False
-        if quota is not None:
-            rest = left.get(quota.owner, quota.gpus - (quota.held if keeps else 0)) - wanted[row]
-            guest[row] = rest < 0 and (quota.borrow or None)
-            if rest >= 0:
-                left[quota.owner] = rest
-                within.append(row)
+        quotas = {(book, quota.owner): quota for book, quota in enumerate(state.quotas(row)) if quota}
+        for owner, quota in quotas.items():
+            left.setdefault(owner, quota.gpus - (quota.held if keeps else 0))
+        beyond = [quota for owner, quota in quotas.items() if left[owner] < wanted[row]]
+        guest[row] = bool(beyond) and (all(quota.borrow for quota in beyond) or None)
+        if quotas and not beyond:
+            within.append(row)
+            for owner in quotas:
+                left[owner] -= wanted[row]
     keys = {row: (bool(is_guest), -state.jobs.priority[row]) for row, is_guest in guest.items()}
     places = sorted(set(keys.values()))
     level = {row: OUT if guest[row] is None else places.index(keys[row]) for row in rows}

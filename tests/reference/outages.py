@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reference.fair import Fair, Stay
+from reference.fair import Fair, Owner, Stay
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, work
 from reference.placement import ClusterState
@@ -267,21 +267,26 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 self.try_start(row)
 
         def rank(self, row: int) -> tuple[float, ...]:
-            job, order = self.jobs[row], self.options.order
-            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+            if queue.aging is not None and self.seconds(self.now) >= self.jobs[row].submit + queue.aging:
                 return -1.0, *self.fifo(row)
+            return *self.keys(row), *self.fifo(row)
+
+        def keys(self, row: int) -> tuple[float, ...]:
+            """What the order goes by."""
+            job, order = self.jobs[row], self.options.order
+            if queue.fair is not None and order == "fairshare":
+                return tuple(self.ratio(owner, queue.fair) for owner in queue.fair.levels(row))
             keys = {
                 "fifo": 0.0,
                 "smallest": float(job.num_gpus),
                 "sjf": work(job, self.options, self.net),
                 "qssf": self.predictions[row],
-                "fairshare": self.ratio(row, queue.fair) if queue.fair is not None else 0.0,
             }
-            return keys[order], *self.fifo(row)
+            return (keys[order],)
 
-        def ratio(self, row: int, fair: Fair) -> float:
-            """`fairshare`: what its owner's jobs of this cluster used by now, for its share."""
-            own = [other for other in self.jobs if fair.owners[other] == fair.owners[row]]
+        def ratio(self, owner: Owner, fair: Fair) -> float:
+            """`fairshare`: what an owner's jobs of this cluster used by now, for its share."""
+            own = [other for other in fair.rows(owner) if other in self.jobs]
             now, stays = self.seconds(self.now), list[Stay]()
             for other in own:
                 each = weight(self.jobs[other]) / self.jobs[other].num_gpus
@@ -291,7 +296,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 for run in self.running
                 if run.row in own
             ]
-            return fair.ratio(fair.owners[row], stays, now)
+            return fair.ratio(owner, stays, now)
 
         def predict(self, row: int) -> float:
             """`qssf`: run time of jobs like it that are done by its submission, times its GPUs."""

@@ -5,7 +5,7 @@ asks for them. Nothing here imports ringbco.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,21 @@ class Quota:
 
 
 @dataclass(frozen=True)
+class Book:
+    """A file of quotas: by row whose job it is, and the quotas by owner."""
+
+    owners: tuple[str | None, ...]
+    quotas: tuple[tuple[str, Quota], ...]
+
+    def quota(self, row: int) -> Quota | None:
+        return dict(self.quotas).get(self.owners[row] or "")
+
+    def rows(self, row: int, among: Iterable[int]) -> list[int]:
+        """The rows of the same owner."""
+        return [other for other in among if self.owners[other] == self.owners[row]]
+
+
+@dataclass(frozen=True)
 class Load:
     """A row of the file of services."""
 
@@ -47,14 +62,22 @@ class Claims:
     priority: tuple[int, ...]
     preemptible: tuple[bool, ...]
     evict: bool = False
-    owners: tuple[str | None, ...] = ()
-    quotas: tuple[tuple[str, Quota], ...] = ()
+    books: tuple[Book, ...] = ()
     loads: tuple[Load, ...] = ()
     column: tuple[float, ...] = ()
     """`--order column:NAME`, if given."""
 
-    def quota(self, row: int) -> Quota | None:
-        return dict(self.quotas).get(self.owners[row] or "") if self.owners else None
+    def quotas(self, row: int) -> list[tuple[Book, Quota]]:
+        """That of each book that has one for its owner there."""
+        return [(book, quota) for book in self.books if (quota := book.quota(row)) is not None]
+
+    def beyond(self, row: int, gpus: int, held: Mapping[int, int]) -> list[Quota]:
+        """The quotas that `gpus` more would exceed. held: GPUs by row."""
+        return [
+            quota
+            for book, quota in self.quotas(row)
+            if sum(held[other] for other in book.rows(row, held)) + gpus > quota.gpus
+        ]
 
     def services(self) -> list[str]:
         return list(dict.fromkeys(load.service for load in self.loads))
@@ -147,14 +170,10 @@ def priority_world(
             within: list[int] = []
             guests: list[int] = []
             for row in ranked:
-                quota = claims.quota(row)
-                own = [
-                    other for other in within if claims.owners and claims.owners[other] == claims.owners[row]
-                ]
-                held = sum(self.need(other) for other in own)
-                if quota is None or held + self.need(row) <= quota.gpus:
+                beyond = claims.beyond(row, self.need(row), {other: self.need(other) for other in within})
+                if not beyond:
                     within.append(row)
-                elif quota.borrow:
+                elif all(quota.borrow for quota in beyond):
                     guests.append(row)
             return within, guests
 
@@ -163,8 +182,8 @@ def priority_world(
             assert queue is not None
             if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
                 return 0.0, *self.fifo(row)
-            own = claims.column[row] if claims.column else super().rank(row)[0]
-            return 1.0, -claims.priority[row], own, *super().fifo(row)
+            own = claims.column[row : row + 1] if claims.column else self.keys(row)
+            return 1.0, -claims.priority[row], *own, *super().fifo(row)
 
         def one_pass(self) -> None:
             if queue is None:
@@ -202,7 +221,7 @@ def priority_world(
         def try_start(self, row: int) -> None:
             over = self.over_quota(row, self.need(row))
             super().try_start(row)
-            makes_room = not over and not self.patient and (claims.evict or claims.quotas)
+            makes_room = not over and not self.patient and (claims.evict or claims.books)
             if row in self.waiting and makes_room:
                 self.make_room(row)
             if self.begins(row):
@@ -210,20 +229,19 @@ def priority_world(
 
         # Quotas.
 
+        def beyond(self, row: int, gpus: int) -> list[Quota]:
+            """The quotas that it would exceed now."""
+            return claims.beyond(row, gpus, {run.row: len(run.gpus) for run in self.running})
+
         def over_quota(self, row: int, gpus: int) -> bool:
-            quota = claims.quota(row)
-            if quota is None:
-                return False
-            own = [run for run in self.running if claims.owners[run.row] == claims.owners[row]]
-            return sum(len(run.gpus) for run in own) + gpus > quota.gpus
+            return bool(self.beyond(row, gpus))
 
         def passed_over(self, row: int, gpus: int) -> bool:
-            quota = claims.quota(row)
-            return quota is not None and not quota.borrow and self.over_quota(row, gpus)
+            return any(not quota.borrow for quota in self.beyond(row, gpus))
 
         def never(self, row: int) -> bool:
-            quota = claims.quota(row)
-            return quota is not None and not quota.borrow and self.jobs[row].num_gpus > quota.gpus
+            gpus = self.jobs[row].num_gpus
+            return any(not quota.borrow and gpus > quota.gpus for _, quota in claims.quotas(row))
 
         # Eviction.
 
@@ -233,7 +251,7 @@ def priority_world(
             return (None, self.rng) if self.never(row) else super().find(row)
 
         def is_victim(self, run: RunningJob, row: int) -> bool:
-            if claims.quotas and self.over[run.row]:
+            if claims.books and self.over[run.row]:
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
             may_go = claims.preemptible[run.row] and not self.is_protected(run.row)

@@ -186,15 +186,16 @@ class Rule:
     def grades(self, rows: list[int]) -> dict[int, Grade]:
         """Who goes before whom; whoever may not run is left out."""
         grades: dict[int, Grade] = {}
-        within: Counter[str] = Counter()
+        within: Counter[tuple[int, str]] = Counter()
         for row in sorted(
             rows, key=lambda row: (not self.view.is_protected(row), self.view.tier(row), self.unpaused(row))
         ):
-            owner, most, borrows = self.view.quota(row) or ("", math.inf, True)
-            if within[owner] + self.gpus(row) <= most:
-                within[owner] += self.gpus(row)
+            quotas = self.view.quotas(row)
+            beyond = [borrows for owner, most, borrows in quotas if within[owner] + self.gpus(row) > most]
+            if not beyond:
+                within.update({owner: self.gpus(row) for owner, *_ in quotas})
                 grades[row] = 0, self.view.tier(row)
-            elif borrows:
+            elif all(beyond):
                 grades[row] = 1, self.view.tier(row)
         return grades
 

@@ -95,8 +95,8 @@ class Repack(ringbco.Policy):
     def tier(self, row: int) -> int:
         return 0
 
-    def quota(self, row: int) -> None:
-        return None
+    def quotas(self, row: int) -> list[tuple[tuple[int, str], int, bool]]:
+        return []
 
     def fifo(self, row: int) -> tuple[float, int]:
         return self.origin(row), row

@@ -58,8 +58,8 @@ class View(Protocol):
     def tier(self, row: int) -> int:
         """The less, the higher its priority."""
 
-    def quota(self, row: int) -> tuple[str, int, bool] | None:
-        """Its owner, the GPUs of the quota, whether it may borrow; None where it has no quota."""
+    def quotas(self, row: int) -> list[tuple[tuple[int, str], int, bool]]:
+        """Those of its owners: book and owner, the GPUs of the quota, whether it may borrow."""
 
     def fifo(self, row: int) -> tuple[float, ...]: ...
     def origin(self, row: int) -> float:

@@ -138,7 +138,7 @@ def repack_world(
 
         @property
         def evicts(self) -> bool:
-            return claims.evict or bool(claims.quotas)
+            return claims.evict or bool(claims.books)
 
         def waiting(self) -> list[int]:
             return list(self.world.waiting)
@@ -182,9 +182,11 @@ def repack_world(
         def tier(self, row: int) -> int:
             return -claims.priority[row]
 
-        def quota(self, row: int) -> tuple[str, int, bool] | None:
-            quota = claims.quota(row)
-            return quota and (claims.owners[row] or "", quota.gpus, quota.borrow)
+        def quotas(self, row: int) -> list[tuple[tuple[int, str], int, bool]]:
+            return [
+                ((claims.books.index(book), book.owners[row] or ""), quota.gpus, quota.borrow)
+                for book, quota in claims.quotas(row)
+            ]
 
         def fifo(self, row: int) -> tuple[float, ...]:
             return self.world.fifo(row)[1:]  # type: ignore[no-any-return]

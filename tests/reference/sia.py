@@ -119,10 +119,11 @@ class Sia:
         level, left, within = levels(state, rows, needs, keeps=False)
         offer = Offer({row: {} for row in rows}, {row: set() for row in rows}, dict.fromkeys(rows), level)
         for row in in_order(state, rows):
-            least, most, quota = jobs.min_gpus[row], jobs.max_gpus[row], state.quota(row)
-            if quota is not None and row in within:
-                most = min(most, least + left[quota.owner])
-                left[quota.owner] -= most - least
+            least, most = jobs.min_gpus[row], jobs.max_gpus[row]
+            if row in within:
+                owners = [(book, quota.owner) for book, quota in enumerate(state.quotas(row)) if quota]
+                most = min(most, least + min(left[owner] for owner in owners))
+                left.update({owner: left[owner] - (most - least) for owner in owners})
             held = state.held(row)
             at = world.type_at(state.gpus_of(row)[0][0]) if held else None
             for kind in world.kinds():

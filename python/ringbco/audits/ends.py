@@ -31,8 +31,8 @@ GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
 LAST: Final = ("done", "dropped", "limit", "rung")
 """How a job's last stay may end."""
 SHIFTED: Final = ("moved", "resized")
-Owner = tuple[str, int]
-"""Whose quota counts, and the number of the virtual cluster: each has quotas of its own."""
+Owner = tuple[int, str, int]
+"""Of which file of quotas whose counts, and the number of the virtual cluster: each has quotas of its own."""
 Told = tuple[str, str]
 """A code, and what is wrong."""
 
@@ -71,14 +71,13 @@ class Ends:
     @cached_property
     def _owners(self) -> dict[Owner, Bools]:
         """The jobs of each owner of a quota in each virtual cluster."""
-        told, jobs = self.inputs.jobs.owner, self.inputs.jobs
+        jobs = self.inputs.jobs
         found: dict[Owner, Bools] = {}
-        if told is None:
-            return found
-        for name in self.inputs.quotas or {}:
-            mine = told.eq_missing(pl.Series([name])).to_numpy()
-            for vc in np.unique(jobs.in_vc[mine]).tolist():
-                found[name, vc] = mine & (jobs.in_vc == vc)
+        for at, book in enumerate(self.inputs.quotas or ()):
+            for name in book.quotas:
+                mine = book.owner.eq_missing(pl.Series([name])).to_numpy()
+                for vc in np.unique(jobs.in_vc[mine]).tolist():
+                    found[at, name, vc] = mine & (jobs.in_vc == vc)
         return found
 
     @cached_property
@@ -96,17 +95,21 @@ class Ends:
         names, servers, starts = told.service.to_list(), told.server.tolist(), told.start.tolist()
         return set(zip(names, servers, starts, strict=True))
 
-    def owner(self, job: int) -> Owner | None:
-        """Whose quota counts for a job, and in which virtual cluster; None where it has none."""
-        owners = self.inputs.jobs.owner
-        owner = owners[job] if owners is not None else None
-        known = owner is not None and owner in (self.inputs.quotas or {})
-        return (owner, int(self.inputs.jobs.in_vc[job])) if owner is not None and known else None
+    def owners(self, job: int) -> list[Owner]:
+        """Whose quotas count for a job."""
+        vc = int(self.inputs.jobs.in_vc[job])
+        books = enumerate(self.inputs.quotas or ())
+        return [(at, own, vc) for at, book in books if (own := book.owner[job]) in book.quotas]
+
+    def quota(self, owner: Owner) -> tuple[int, bool]:
+        """GPUs that an owner may hold, and whether it may borrow more."""
+        assert self.inputs.quotas is not None
+        return self.inputs.quotas[owner[0]].quotas[owner[1]]
 
     def beyond(self) -> Iterator[tuple[float, str]]:
         """When an owner first holds more than a quota without borrowing, and how much."""
         for owner, (begun, ended) in self.owned.items():
-            most, borrows = (self.inputs.quotas or {})[owner[0]]
+            most, borrows = self.quota(owner)
             if borrows:
                 continue
             times = np.unique(begun)
@@ -114,7 +117,7 @@ class Ends:
             self.looked_at["evictions"] += times.size
             if (held > most).any():
                 at = int((held > most).argmax())
-                yield float(times[at]), f"{show_value(owner[0])} holds {held[at]} GPUs; its quota is {most}"
+                yield float(times[at]), f"{show_value(owner[1])} holds {held[at]} GPUs; its quota is {most}"
 
     def all(self) -> Iterator[tuple[int, Told]]:
         """Every stay whose end cannot be."""
@@ -319,12 +322,12 @@ class Ends:
         return may is None or bool(may[job])
 
     def _over_quota(self, row: int) -> bool:
-        """Whether its owner may have held more than its quota as it began, or went on at some instant."""
+        """Whether an owner may have held more than its quota as it began, or went on at some instant."""
+        return any(self._over_that(owner, row) for owner in self.owners(int(self.stays.job[row])))
+
+    def _over_that(self, owner: Owner, row: int) -> bool:
         stays = self.stays
-        owner = self.owner(int(stays.job[row]))
-        if owner is None:
-            return False
-        most, borrows = (self.inputs.quotas or {})[owner[0]]
+        most, borrows = self.quota(owner)
         start, end = stays.start[row], stays.end[row]
         begun, ended = self.owned[owner]
         if owner not in self.over:

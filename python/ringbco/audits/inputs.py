@@ -27,14 +27,15 @@ from ringbco.checker.inputs import (
     StayLog,
     Stays,
 )
-from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
+from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Speed
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
+from ringbco.trace.owners import names_of
 from ringbco.trace.priorities import priorities
-from ringbco.trace.quotas import Quotas
+from ringbco.trace.quotas import BOOKS, Quotas
 from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, the
@@ -84,7 +85,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
     return RunInputs(
-        _jobs(outcome, table, known, the(Quotas, _side_tables(outcome, cluster))),
+        _jobs(outcome, table, known),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
@@ -95,7 +96,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         least_busy=_least_busy(options),
         outages=outages_of(outcome.outages),
         services=_loads(outcome.services),
-        quotas=_quotas(outcome.quota),
+        quotas=_books(table, the(Quotas, _side_tables(outcome, cluster))),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
     )
 
@@ -106,7 +107,7 @@ def _side_tables(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
     return {
         name: kind.read(copy, known, kind.form.file)
         for name, kind in KINDS.items()
-        if (copy := getattr(outcome, kind.form.table)) is not None
+        if (copy := kind.copies(lambda table: getattr(outcome, table))) is not None
     }
 
 
@@ -120,7 +121,7 @@ def _least_busy(options: Mapping[str, Any]) -> LeastBusy | None:
     return LeastBusy(0 if placement == "lbsgf" else int(options["kappa"]), float(options.get("lambda", 1.0)))
 
 
-def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | None) -> Jobs:
+def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
     frame, options = table.frame, options_of(outcome.run)
     types, speeds, workload = known.types, known.speeds, known.workload
     noisy, vc, shares = noise(frame), profiles.vc_index(table, known.cluster), thousandths(frame)
@@ -141,7 +142,6 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
         batch=None if noisy is None else noisy[1].astype(np.float64),
         share=_columns(shares),
         vc=_columns(vc),
-        owner=None if quotas is None else said(frame, quotas.column),
         types=None if types is None else np.isfinite(types.listed),
         speedup=None if types is None else types.speedup,
         model=None if speeds is None else speeds.model,
@@ -195,11 +195,17 @@ def outages_of(frame: pl.DataFrame | None) -> list[Outage] | None:
     return [Outage(server, down, math.inf if up is None else up, cause) for server, down, up, cause in rows]
 
 
-def _quotas(frame: pl.DataFrame | None) -> dict[str, tuple[int, bool]] | None:
-    if frame is None:
+def _books(table: JobTable, quotas: Quotas | None) -> list[Book] | None:
+    """The quotas, file by file. Raises InputError for owners in a column that the job table lacks."""
+    if quotas is None:
         return None
-    rows = frame.select("vc", "user", "gpus", "borrow").iter_rows()
-    return {user if vc is None else vc: (gpus, borrow) for vc, user, gpus, borrow in rows}
+    books = []
+    for copy, name in zip(quotas.books, BOOKS, strict=False):
+        book = Quotas.read(copy, ReadContext(table.frame), f"{name.replace('_', '-')}.parquet")
+        rows = book.frame.select(book.column, "gpus", "borrow").iter_rows()
+        owner = names_of(table.frame, book.column)
+        books.append(Book(owner, {owner: (gpus, borrow) for owner, gpus, borrow in rows}))
+    return books
 
 
 def _names(table: JobTable, cluster: Servers) -> dict[str, int]:

@@ -117,13 +117,12 @@ class Placeable:
 
     @cached_property
     def placeable(self) -> Bools:
-        """Whether the empty cluster, and its owner's quota, could ever hold each job."""
+        """Whether the empty cluster, and its owners' quotas, could ever hold each job."""
         may: Bools = np.any(self.tries, axis=1)
-        owner, quotas = self.jobs.owner, self.inputs.quotas
-        if owner is not None:
-            for name, (most, borrows) in (quotas or {}).items():
+        for book in self.inputs.quotas or ():
+            for name, (most, borrows) in book.quotas.items():
                 if not borrows:
-                    mine = owner.eq_missing(pl.Series([name])).to_numpy()
+                    mine = book.owner.eq_missing(pl.Series([name])).to_numpy()
                     may = may & ~(mine & (self.jobs.gpus > most))
         return may
 

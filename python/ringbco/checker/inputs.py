@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.checker.settings import GpuType, Load, Network, Outage, Settings, Speed
+from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Settings, Speed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,9 +33,9 @@ class Jobs:
     """The job table, an entry per row. A column is None where it says nothing.
 
     compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
-    share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota
-    counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
-    with its value for an empty cell; those that say nothing are not there.
+    share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster. vc_said: as the
+    table names it. plain: the columns that the engine reads as they are, by name, with its value for an empty
+    cell; those that say nothing are not there.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
@@ -55,7 +55,6 @@ class Jobs:
     batch: Floats | None = None
     share: Ints | None = None
     vc: Ints | None = None
-    owner: pl.Series | None = None
     types: Bools | None = None
     speedup: Floats | None = None
     model: pl.Series | None = None
@@ -127,7 +126,7 @@ class RunInputs(Settings):
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
     log or in Python, so that only it knows which jobs it refuses. follows: whether it is a log. by_gpus:
     whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas:
-    None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
+    None for a run that knows none.
     """
 
     jobs: Jobs
@@ -141,7 +140,7 @@ class RunInputs(Settings):
     least_busy: LeastBusy | None = None
     outages: Sequence[Outage] | None = None
     services: Sequence[Load] | None = None
-    quotas: Mapping[str, tuple[int, bool]] | None = None
+    quotas: Sequence[Book] | None = None
     speeds: Sequence[Speed] = ()
 
     @cached_property

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Network(NamedTuple):
@@ -59,6 +63,17 @@ class Speed(NamedTuple):
     partner_rate: float | None
 
 
+@dataclass(frozen=True)
+class Book:
+    """A file of quotas.
+
+    owner: of each job, as text. quotas: GPUs and whether to borrow, by owner.
+    """
+
+    owner: pl.Series
+    quotas: Mapping[str, tuple[int, bool]]
+
+
 class Settings(ABC):
     """The options of a run, as run.toml has them, and what follows from them.
 
@@ -69,7 +84,7 @@ class Settings(ABC):
     preempts: bool
     outages: Sequence[Outage] | None
     services: Sequence[Load] | None
-    quotas: Mapping[str, tuple[int, bool]] | None
+    quotas: Sequence[Book] | None
 
     @abstractmethod
     def submitted(self) -> tuple[float, float]:

@@ -40,8 +40,8 @@ seeds N: Runs of each replay, which measure how much chance matters; six take si
   none. Folders and charts show run 0.
 fresh: Draw a new table for each run instead of moving submissions. Only for tables of `ringbco generate`.
 [What to show]
-by {{user|vc}}: Also print the figures of each user or virtual cluster, how unequal users fare, and whose wait
-  rose most against the baseline.
+by COLUMN: Also print the figures of each owner in this column of JOBS, such as user, vc or account, how
+  unequal users fare, and whose wait rose most against the baseline. Repeatable.
 sort MEASURE: The measure of comparison.parquet to show first and sort by, such as p99_wait. Default:
   mean_jct.
 every --all: Print all measures, not only the five main ones.
@@ -76,7 +76,7 @@ def compare(
     threads: int | None = None,
     figures: str | None = None,
     table: str | None = None,
-    by: str | None = None,
+    by: list[str] | None = None,
     sort: str | None = None,
     every: bool = False,
     recorded_cluster: str | None = None,
@@ -105,7 +105,6 @@ def compare(
     from ringbco.io import process
     from ringbco.reports.paper import paper_files, sheet_of
     from ringbco.result.comparison import COMPARISON
-    from ringbco.result.fairness import OWNERS
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
     from ringbco.run.options import check_name
@@ -113,14 +112,12 @@ def compare(
     from ringbco.units import check_units
 
     asked = _Asked(policy or [], run or [], result or [], baseline)
-    shown = _Shown(as_json, quiet, units, sort, by, every)
+    shown = _Shown(as_json, quiet, units, sort, by or [], every)
     check_units(units)
     asked.check(ctx, jobs, cluster)
     inputs.leave_open(ctx, options)
     if sort is not None:
         check_name("sort", sort, [measure.key for measure in COMPARED])
-    if by is not None:
-        check_name("by", by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
     others = paper_files(out, figures, table, force=force)
     options |= {
@@ -201,7 +198,7 @@ class _Shown(NamedTuple):
     quiet: bool
     units: str
     sort: str | None
-    by: str | None
+    by: list[str]
     every: bool
 
 
@@ -249,7 +246,7 @@ def _replayed(
     )
     from ringbco.cli.progress import progress_of_runs
     from ringbco.cli.runs import parse_runs
-    from ringbco.errors import UsageError
+    from ringbco.result.owners import check_column
     from ringbco.run.compare import compared
     from ringbco.run.seeds import Seeds
 
@@ -259,8 +256,8 @@ def _replayed(
     runs = parse_runs(asked.texts, cluster, network, vc, recorded)
     machine = parse_cluster(cluster, network, vc, recorded)
     table = read_table(jobs, quiet=quiet)
-    if by is not None and by not in table.frame.columns:
-        raise UsageError(f"option by: {by}: the job table has no column of that name")
+    for column in by:
+        check_column(table.frame, column)
     with progress_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as progress:
         comparison, written = compared(
             table,
@@ -316,20 +313,20 @@ def _show(title: str, comparison: Comparison, shown: _Shown) -> None:
         with shown_in(shown.units):
             console = Console()
             show(title, comparison, console, shown.sort, every=shown.every)
-            if shown.by is not None:
+            if shown.by:
                 show_by(comparison, shown.by, console)
 
 
-def _owners(comparison: Comparison, by: str | None) -> dict[str, Any]:
+def _owners(comparison: Comparison, by: list[str]) -> dict[str, Any]:
     """What --json tells by owner."""
     from ringbco.result.fairness import inequality, payers
 
-    if by is None:
+    if not by:
         return {}
     return {
-        f"by_{by}": comparison.by(by).to_dicts(),
+        **{f"by_{column}": comparison.by(column).to_dicts() for column in by},
         "inequality": {label: inequality(outcome) for label, outcome in comparison.outcomes.items()},
-        "who_pays": list(payers(comparison.outcomes, comparison.baseline_label, by)),
+        "who_pays": list(payers(comparison.outcomes, comparison.baseline_label, *by)),
     }
 
 

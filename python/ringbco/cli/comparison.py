@@ -116,9 +116,28 @@ def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *
         console.print(line, markup=False)
 
 
-def show_by(comparison: Comparison, column: str, console: Console) -> None:
-    """Prints the figures by owner, how unequal users fare, and who pays."""
+def show_by(comparison: Comparison, columns: Sequence[str], console: Console) -> None:
+    """Prints the figures by owner, column by column, how unequal users fare, and who pays."""
     comparison = comparison.best_first
+    for column in columns:
+        _show_owners(comparison, column, console)
+    console.print(
+        "mean waiting time; below it mean slowdown, and the share of GPU-hours over what is due: of the"
+        " quotas, else of all owners alike"
+    )
+    for label, outcome in comparison.outcomes.items():
+        told = inequality(outcome)
+        if told:
+            console.print(
+                f"{label}: users' speeds have Jain {told['jain']:.3f} and Gini {told['gini']:.3f}; the worst"
+                f" 5 % of users run at {percent(told['worst'], 1)} of full speed",
+                markup=False,
+            )
+    for line in payers(comparison.outcomes, comparison.baseline_label, *columns):
+        console.print(line, markup=False)
+
+
+def _show_owners(comparison: Comparison, column: str, console: Console) -> None:
     frame = comparison.by(column)
     owners = frame["owner"].unique(maintain_order=True)
     known = {(row["policy"], row["owner"]): row for row in frame.iter_rows(named=True)}
@@ -137,20 +156,6 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
         console.print(f"by {column}: {len(made)} tables, one below the other")
     for table in made:
         console.print(table)
-    console.print(
-        "mean waiting time; below it mean slowdown, and the share of GPU-hours over what is due: of the"
-        " quotas, else of all owners alike"
-    )
-    for label, outcome in comparison.outcomes.items():
-        told = inequality(outcome)
-        if told:
-            console.print(
-                f"{label}: users' speeds have Jain {told['jain']:.3f} and Gini {told['gini']:.3f}; the worst"
-                f" 5 % of users run at {percent(told['worst'], 1)} of full speed",
-                markup=False,
-            )
-    for line in payers(comparison.outcomes, comparison.baseline_label, column):
-        console.print(line, markup=False)
 
 
 def _by_owner(

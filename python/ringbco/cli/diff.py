@@ -30,6 +30,8 @@ a A: A result folder of `ringbco replay`.
 b B: Another result of the same job table.
 out --out -o PAGE.html: Also write a page.
 csv FILE.csv: Also write a table with one row per job.
+by COLUMN: Show the owners in this column of A's job table, such as vc or account, in place of users.
+  Repeatable.
 units
 force: Replace an earlier page and table.
 as_json --json: Print everything as JSON, times in seconds, and nothing else.
@@ -44,6 +46,7 @@ def diff(
     *,
     out: Path | None = None,
     csv: Path | None = None,
+    by: list[str] | None = None,
     units: str = "human",
     force: bool = False,
     as_json: bool = False,
@@ -61,7 +64,7 @@ def diff(
 
     check_units(units)
     _check_outputs(out, csv, force=force)
-    found = read_result(a).diff(read_result(b))
+    found = read_result(a).diff(read_result(b), by or ())
     with shown_in(units):
         _write(found, (str(a), str(b)), out, csv, force=force)
         if as_json:
@@ -121,12 +124,13 @@ def _show(found: Diff, names: tuple[str, str]) -> None:
         return
     console.print(_means(found))
     console.print(_groups("GPUs", "gpus", found.size_classes()))
-    users = found.users()
-    if users:
-        console.print(_groups("user", "user", users[:_MOST_USERS]))
-        more = len(users) - _MOST_USERS
+    for title, key, owners in found.by_owner():
+        if owners:
+            console.print(_groups(title, key, owners[:_MOST_USERS]))
+        more = len(owners) - _MOST_USERS
         if more > 0:
-            console.print(f"... and {more:,} more users, whose jobs gained or lost less")
+            what = "users" if title == "user" else f"owners by {title}"
+            console.print(f"... and {more:,} more {what}, whose jobs gained or lost less")
     for change, title in (("faster", "gained"), ("slower", "lost")):
         rows = found.most_changed(change)
         if rows:

@@ -174,6 +174,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         autocompletion=offer(*names) if names else None,
         **({"metavar": _metavar(option)} | (_measured(option) if option.kind == "number" else {})),
     )
+    if option.kind == "files":
+        default, kind = None, list[str]
     kind = kind if default is not None else kind | None
     return inspect.Parameter(option.parameter, _KEYWORD, default=default, annotation=Annotated[kind, told])
 

@@ -14,6 +14,8 @@ out --out -o REPORT.html: The page to write.
 png DIR: Also make this folder, with each chart as a picture.
 title
 figures KIND,...: Also write each chart beside the page, as NAME-CHART.KIND: svg, pdf, png.
+by COLUMN: Charts of owners are by this column of the job table, such as user, vc or account. Repeatable.
+  Default: vc, else user.
 table KIND,...: Also write the figures beside the page, as NAME-table.KIND: tex, csv, md.
 force: Replace an earlier page and its pictures.
 as_json --json: Print what was written as JSON and nothing else.
@@ -30,6 +32,7 @@ def report(
     title: str | None = None,
     figures: str | None = None,
     table: str | None = None,
+    by: list[str] | None = None,
     force: bool = False,
     as_json: bool = False,
     quiet: bool = False,
@@ -45,7 +48,9 @@ def report(
     from ringbco.cli.inputs import tell_undrawn
     from ringbco.reports import report as write
 
-    written = write(folders, out, png=png, title=title, figures=figures, table=table, force=force)
+    written = write(
+        folders, out, png=png, title=title, figures=figures, table=table, by=by or (), force=force
+    )
     tell_undrawn()
     if as_json:
         told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}

@@ -49,6 +49,7 @@ _TYPES: Final = {
     "ties": "str",
     "search": "str",
     "file": "object",
+    "files": "object",
     "moment": "float | str",
 }
 # The types of columns, as the documentation names them.
@@ -150,7 +151,7 @@ def _of_runs() -> str:
     """What [options] of run.toml holds, within a cell."""
     told = []
     for option in REPLAY.values():
-        if option.kind == "file":  # of which [tables] tells
+        if option.kind in ("file", "files"):  # of which [tables] tells
             continue
         notes = [option.unit] if option.unit else []
         planned = "policy" in dict(option.users)

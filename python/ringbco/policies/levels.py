@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ringbco.run.state import Quota, State
 
 Counts = NDArray[np.int64]
+_Owner = tuple[int, str]
+"""Of a file of quotas, counted from 0."""
 OUT = -1
 """The level of a job that may not have GPUs now, since its owner may not borrow."""
 
@@ -31,53 +33,60 @@ def fifo(state: State, rows: NDArray[np.uint32]) -> Counts:
 def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: bool) -> Counts:
     """The level of each row, from 0; `OUT` for none.
 
-    wanted: GPUs that each must have. Along fifo's order, the protected first, a job is within its owner's
-    quota if its GPUs fit beside those of the owner's jobs that were within so far. keeps: whether running
-    jobs keep their GPUs, and so come before all of `rows`, which wait; else `rows` has them too.
+    wanted: GPUs that each must have. Along fifo's order, the protected first, a job is within its owners'
+    quotas if in each its GPUs fit beside those of the owner's jobs that were within so far. keeps: whether
+    running jobs keep their GPUs, and so come before all of `rows`, which wait; else `rows` has them too.
     """
     over_quota, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
-    held: dict[str, int] = {}
-    for at, quota in _owned(state, rows):
-        so_far = held.get(quota.owner, quota.held if keeps else 0) + int(wanted[at])
-        if so_far <= quota.gpus:
-            held[quota.owner] = so_far
+    held: dict[_Owner, int] = {}
+    for at, quotas in _owned(state, rows):
+        so_far = {
+            owner: held.get(owner, quota.held if keeps else 0) + int(wanted[at])
+            for owner, quota in quotas.items()
+        }
+        beyond = [quota for owner, quota in quotas.items() if so_far[owner] > quota.gpus]
+        if not beyond:
+            held |= so_far
         else:
-            over_quota[at], out[at] = quota.borrow, not quota.borrow
+            out[at] = not all(quota.borrow for quota in beyond)
+            over_quota[at] = not out[at]
     _, level = distinct(np.stack((over_quota, -priorities(state, rows)), axis=1))
     return np.where(out, OUT, level)
 
 
 def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) -> Counts:
-    """GPUs up to which each row may grow: its least number, and what its owner's quota leaves.
+    """GPUs up to which each row may grow: its least number, and the least that its owners' quotas leave.
 
     That is what those within it do not need for their least numbers. In fifo's order each may have all that
     is left. least, most: by row. Jobs over quota, and those whose owner has no quota, may have `most`.
     """
     found = most.copy()
-    left: dict[str, int] = {}
+    left: dict[_Owner, int] = {}
     within = []
-    for at, quota in _owned(state, rows):
-        so_far = left.get(quota.owner, quota.gpus) - int(least[at])
-        if so_far >= 0:
-            left[quota.owner] = so_far
-            within.append((at, quota.owner))
-    for at, owner in within:
-        found[at] = min(int(most[at]), int(least[at]) + left[owner])
-        left[owner] -= int(found[at] - least[at])
+    for at, quotas in _owned(state, rows):
+        so_far = {owner: left.get(owner, quota.gpus) - int(least[at]) for owner, quota in quotas.items()}
+        if min(so_far.values()) >= 0:
+            left |= so_far
+            within.append((at, [*quotas]))
+    for at, owners in within:
+        found[at] = min(int(most[at]), int(least[at]) + min(left[owner] for owner in owners))
+        left |= {owner: left[owner] - int(found[at] - least[at]) for owner in owners}
     return found
 
 
-def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, Quota]]:
-    """The places of the rows whose owners have quotas, in fifo's order."""
+def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, dict[_Owner, Quota]]]:
+    """The places of the rows whose owners have quotas, in fifo's order, and these quotas."""
     if not state.has_quotas:
         return
     order = fifo(state, rows)
     if state.protected.size:  # those who keep their GPUs anyhow go first
         order = order[np.argsort(~np.isin(rows[order], state.protected), kind="stable")]
     for at in order.tolist():
-        quota = state.quota(rows[at])
-        if quota is not None:
-            yield at, quota
+        quotas = {
+            (book, own.owner): own for book, own in enumerate(state.quotas(rows[at])) if own is not None
+        }
+        if quotas:
+            yield at, quotas
 
 
 def priorities(state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:

@@ -37,6 +37,7 @@ def report(
     title: str | None = None,
     figures: str | None = None,
     table: str | None = None,
+    by: Sequence[str] = (),
     force: bool = False,
 ) -> Page:
     """Shows results on one page that needs no network, as `ringbco report` does.
@@ -45,8 +46,8 @@ def report(
         the path of one folder that a sweep made, which has a page of its own.
     out: the page to write, a name that ends in .html. png: a folder to make, with each chart as a picture.
     title: None for the trace and the cluster. figures: kinds of pictures to put beside the page, such as
-        "svg,pdf"; png too. table: kinds of tables, "tex", "csv", "md". force: whether an earlier page and its
-        pictures are replaced.
+        "svg,pdf"; png too. table: kinds of tables, "tex", "csv", "md". by: columns of the job table, of which
+        the charts of owners are. force: whether an earlier page and its pictures are replaced.
 
     Raises InputError for what is no result or cannot be drawn or written, UsageError for a name that ends
     otherwise.
@@ -67,7 +68,7 @@ def report(
     if png is not None:
         check_target(png, force=force, kind=PICTURES)
     others = paper_files(target, figures, table, force=force)
-    made = _written(results, title)
+    made = _written(results, title, by)
     text = made.text.encode("utf-8")
     with ExitStack() as stack:
         file = stack.enter_context(replacing(target, PAGE, force=force))
@@ -90,7 +91,7 @@ class _Made(NamedTuple):
     sheet: Sheet
 
 
-def _written(results: object, title: str | None) -> _Made:
+def _written(results: object, title: str | None, by: Sequence[str]) -> _Made:
     """The page of results, or of a sweep."""
     from ringbco.errors import UsageError
     from ringbco.reports.figures import chapters, charts_of
@@ -109,11 +110,13 @@ def _written(results: object, title: str | None) -> _Made:
     if sweeps:
         if len(named) > 1:
             raise UsageError("a sweep's folder: expected it alone; results have a page of their own")
+        if by:
+            raise UsageError(f"option by: {by[0]}: expected none with a sweep's folder, which keeps no jobs")
         runs = read_sweep(Path(sweeps[0]))
         text, figures = sweep_page(runs, title=title or sweep_title(runs))
         return _Made(text, list(figures), (f"a sweep of {runs.frame.height:,} runs",), sweep_sheet(runs))
     comparison = _comparison(results)
-    made = chapters(comparison)
+    made = chapters(comparison, by)
     told = embedded(comparison.best_first)
     text = page(comparison, made, title=title or default_title(comparison.outcomes), told=told)
     return _Made(text, charts_of(made), tuple(comparison.outcomes), sheet_of(comparison))

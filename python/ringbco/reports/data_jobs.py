@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import altair as alt
@@ -15,6 +15,7 @@ from ringbco.result import metrics
 from ringbco.result.causes import WAITS
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.owners import called
 from ringbco.result.window import measured
 
 Results = Mapping[str, Outcome]
@@ -154,11 +155,16 @@ def lost_by_size(results: Results) -> Iterator[Part]:
     yield from _lost(results, size_class(), "size", size_names(results))
 
 
-def lost_by_owner(results: Results) -> Iterator[Part]:
-    """The same by virtual cluster or user: those whose jobs lost most together; nothing without either."""
-    by = _grouping(results)
-    if by is None:
-        return
+def lost_by_owner(results: Results, by: Sequence[str] = ()) -> Iterator[Part]:
+    """The same by each column of owners, else by virtual cluster or user; nothing without either.
+
+    The owners are those whose jobs lost most together.
+    """
+    for column, title in _groupings(results, by):
+        yield from _lost_by(results, column, title)
+
+
+def _lost_by(results: Results, by: str, title: str) -> Iterator[Part]:
     jobs = pl.concat(
         measured(outcome).lazy().select(by, beyond().alias("lost")).drop_nulls()
         for outcome in results.values()
@@ -171,7 +177,7 @@ def lost_by_owner(results: Results) -> Iterator[Part]:
     others = _jobs_of(f"{rest.height:,} more", int(rest["jobs"].sum()))
     owner = pl.col(by).replace_strict(names, default=others, return_dtype=pl.String).alias("group")
     called = {name: name for name in [*names.values(), others]}
-    yield from _lost(results, owner, "group", called, title=f"Delay by {_OWNER[by]}")
+    yield from _lost(results, owner, "group", called, title=f"Delay by {title}")
 
 
 _OWNER: Final = {"vc": "virtual cluster", "user": "user"}
@@ -219,11 +225,13 @@ def sizes(results: Results) -> Iterator[Part]:
     yield Part(_named(data, names))
 
 
-def groups(results: Results) -> Iterator[Part]:
-    """Slowdown by virtual cluster, or by user where the jobs name at most one; nothing without either."""
-    by = _grouping(results)
-    if by is None:
-        return
+def groups(results: Results, by: Sequence[str] = ()) -> Iterator[Part]:
+    """Slowdown by each column of owners, else by virtual cluster or user; nothing without either."""
+    for column, title in _groupings(results, by):
+        yield _slowdown_by(results, column, title)
+
+
+def _slowdown_by(results: Results, by: str, title: str) -> Part:
     counts = (
         pl.concat(measured(outcome).lazy().select(by).drop_nulls() for outcome in results.values())
         .group_by(by)
@@ -240,7 +248,15 @@ def groups(results: Results) -> Iterator[Part]:
     place = {name: number for number, name in enumerate([*shown, _OTHERS])}
     data = data.sort(pl.col("group").replace_strict(place, return_dtype=pl.Int64), maintain_order=True)
     some = f"; {MOST_GROUPS} of {counts.height:,} shown" if counts.height > MOST_GROUPS else ""
-    yield Part(data, title=f"Slowdown by {_OWNER[by]}", note=f"{some}.")
+    return Part(data, title=f"Slowdown by {title}", note=f"{some}.")
+
+
+def _groupings(results: Results, by: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns of owners, and what the owners are called: those asked for, else at most one."""
+    if by:
+        return [(called(column), column) for column in by]
+    found = _grouping(results)
+    return [] if found is None else [(found, _OWNER[found])]
 
 
 def _grouping(results: Results) -> str | None:

@@ -179,11 +179,12 @@ def _means(found: Diff) -> DiffFigures:
 
 def _tables(found: Diff) -> list[DiffFigures]:
     tables = [_groups("By number of GPUs", "GPUs", "gpus", found.size_classes(), "")]
-    users = found.users()
-    if users:
-        few = f" {_MOST_USERS} of {len(users):,} users are shown." if len(users) > _MOST_USERS else ""
-        note = f"Largest total gain or loss first.{few}"
-        tables.append(_groups("By user", "user", "user", users[:_MOST_USERS], note))
+    for title, key, owners in found.by_owner():
+        if owners:
+            more = len(owners) > _MOST_USERS
+            few = f" {_MOST_USERS} of {len(owners):,} {key}s are shown." if more else ""
+            note = f"Largest total gain or loss first.{few}"
+            tables.append(_groups(f"By {title}", title, key, owners[:_MOST_USERS], note))
     for change, title in (("faster", "Largest gains"), ("slower", "Largest losses")):
         jobs = found.most_changed(change)
         if jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -13,9 +13,10 @@ import polars as pl
 from ringbco.reports import data_jobs, data_parts, data_time, shapes
 from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
-from ringbco.reports.tones import ranked
+from ringbco.reports.tones import Ranked, ranked
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.owners import with_owners
 
 
 @dataclass
@@ -119,6 +120,8 @@ _WHO: Final[dict[str, Any]] = {
     "zero": "none",
 }
 _LOST: Final = "Mean delay against running alone: waiting and slowdown. Faster jobs count as 0."
+_BY_OWNER: Final = ("who-owners", "groups")
+"""Charts of owners."""
 # fmt: off
 CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     GLANCE: (
@@ -250,14 +253,19 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
 # fmt: on
 
 
-def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
+def chapters(results: Comparison | Mapping[str, Outcome], by: Sequence[str] = ()) -> list[Chapter]:
     """The charts of all results, the best first; those with nothing to draw are left out.
+
+    by: columns of the job table; the charts of owners are of these.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
     Of several runs they show the first, and say so; the mean completion times say what they are over runs.
     """
     comparison = as_comparison(results).best_first
     best_first = ranked(comparison)
+    if by:
+        owned = {label: with_owners(outcome, by) for label, outcome in best_first.items()}
+        best_first = Ranked(owned, best_first.baseline)
     first = _rows(
         "mean", "Mean completion time", "Lowest first.", lambda _: data_jobs.means(comparison), by="policy",
         value="mean_jct", across=None, times=True, told=("policy", "mean_jct time"),
@@ -265,12 +273,24 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     made = [
         Chapter(
             title,
-            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(best_first)],
+            [
+                _of_run_0(figure, comparison)
+                for row in rows
+                for figure in _of_owners(row, by).figures(best_first)
+            ],
         )
         for title, rows in CHAPTERS.items()
     ]
     made[0].figures[:0] = first.figures(best_first)
     return [chapter for chapter in made if charts_of([chapter]) or chapter.title == GLANCE]
+
+
+def _of_owners(row: Row, by: Sequence[str]) -> Row:
+    """The chart; one of owners for each of the columns, if there are any."""
+    if not by or row.name not in _BY_OWNER:
+        return row
+    data: Callable[..., Iterable[Part]] = row.data
+    return replace(row, data=partial(data, by=by), each=True)
 
 
 def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:

@@ -309,7 +309,7 @@ class Comparison:
         return plots
 
     def by(self, column: str) -> pl.DataFrame:
-        """Figures by "user" or "vc" (docs/compare.md#by-user), a row per policy and owner."""
+        """Figures by a column of the job table (docs/compare.md#by-user), a row per policy and owner."""
         from ringbco.result.fairness import by
 
         return by(self.outcomes, column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from ringbco.errors import InputError, show_value
 from ringbco.io.forks import use_polars
 from ringbco.result.causes import WAITS
 from ringbco.result.metrics import column, statistics
+from ringbco.result.owners import called, with_owners
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
 from ringbco.units import duration, percent
@@ -104,6 +105,7 @@ class Diff:
         num_gpus, jct_a, jct_b, difference, change ("faster", "slower" or "same": within rounding), and for
         each part its difference under its own name, NAME_a and NAME_b.
     parts: the names of the parts, those that are 0 in both results left out.
+    by: the columns of owners that `jobs` has beside user.
     a, b: policy, cluster, how many jobs each result has, and how many of them the other lacks.
     """
 
@@ -111,12 +113,13 @@ class Diff:
     parts: tuple[str, ...]
     a: Mapping[str, Any]
     b: Mapping[str, Any]
+    by: tuple[str, ...] = ()
 
     @property
     def table(self) -> pl.DataFrame:
         """One row per job: its completion times, their difference and that of each part."""
         beside = [f"{name}_{side}" for name in self.parts for side in "ab"]
-        return self.jobs.drop("change", *beside)
+        return self.jobs.drop("change", *beside, *map(called, self.by))
 
     @property
     def same(self) -> bool:
@@ -177,11 +180,24 @@ class Diff:
 
     def users(self) -> list[dict[str, Any]]:
         """The figures by user, those first whose jobs gained or lost most time; none without users."""
-        if "user" not in self.jobs.columns:
+        return self._groups("user", "user")
+
+    def owners(self, column: str) -> list[dict[str, Any]]:
+        """The same by the owners of one of the columns `by`; jobs that name none are those of nobody."""
+        return self._groups(called(column), "owner")
+
+    def by_owner(self) -> list[tuple[str, str, list[dict[str, Any]]]]:
+        """Column, key of the owner and figures by owner: of the columns `by`, else of users."""
+        if self.by:
+            return [(column, "owner", self.owners(column)) for column in self.by]
+        return [("user", "user", self.users())]
+
+    def _groups(self, column: str, name: str) -> list[dict[str, Any]]:
+        if column not in self.jobs.columns:
             return []
-        named = self.jobs.drop_nulls("user").partition_by("user", maintain_order=True)
-        found = [{"user": jobs["user"][0], **self.figures(jobs)} for jobs in named]
-        return sorted(found, key=lambda user: -abs(user["mean_jct"]["difference"]) * user["jobs"])
+        named = self.jobs.drop_nulls(column).partition_by(column, maintain_order=True)
+        found = [{name: jobs[column][0], **self.figures(jobs)} for jobs in named]
+        return sorted(found, key=lambda group: -abs(group["mean_jct"]["difference"]) * group["jobs"])
 
     def most_changed(self, change: str) -> list[dict[str, Any]]:
         """The jobs that became faster, or slower, by most: at most 20, each with its parts."""
@@ -208,6 +224,7 @@ class Diff:
             **self.figures(self.jobs),
             "size_classes": self.size_classes(),
             "users": self.users(),
+            **{f"by_{column}": self.owners(column) for column in self.by},
             "gained": self.most_changed("faster"),
             "lost": self.most_changed("slower"),
         }
@@ -218,14 +235,18 @@ def _sides(part: str) -> dict[str, str]:
     return {"a": f"{part}_a", "b": f"{part}_b", "difference": part}
 
 
-def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
+def diff(a: ringbco.Outcome, b: ringbco.Outcome, by: Sequence[str] = ()) -> Diff:
     """How the jobs that two results share fare in each. Jobs are the same if their job_id is.
 
-    Of a result with a window only the jobs submitted in it count. Raises InputError where no job is in both,
-    where a job was submitted at another time or asks for another number of GPUs, and as `parts_of` does.
+    by: columns of a's job table that name owners. Of a result with a window only the jobs submitted in it
+    count. Raises InputError where no job is in both, where a job was submitted at another time or asks for
+    another number of GPUs, and as `parts_of` does; UsageError as `owners_of` does.
     """
     use_polars()
-    own, others = _rows(a), _rows(b)
+    by = tuple(dict.fromkeys(by))
+    a = with_owners(a, by) if by else a
+    columns = tuple(map(called, by))
+    own, others = _rows(a, columns), _rows(b)
     both = own.join(others, on="job_id", how="inner", suffix="_b", maintain_order="left")
     if both.is_empty():
         raise InputError(
@@ -248,7 +269,7 @@ def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
         _ROUNDING * pl.max_horizontal("jct", "jct_b"), 4.0 * float(np.finfo(float).eps) * late
     )
     jobs = both.select(
-        *[name for name in ("job_id", "user", "submit_time", "num_gpus") if name in own.columns],
+        *[name for name in ("job_id", "user", *columns, "submit_time", "num_gpus") if name in own.columns],
         jct_a="jct",
         jct_b="jct_b",
         difference=differences["jct"],
@@ -267,16 +288,19 @@ def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
             )
         },
     )
-    return Diff(jobs, parts, _per_job(a, own, both), _per_job(b, others, both))
+    return Diff(jobs, parts, _per_job(a, own, both), _per_job(b, others, both), by)
 
 
-def _rows(outcome: ringbco.Outcome) -> pl.DataFrame:
-    """The measured jobs with what is compared of them; InputError where a job is there twice."""
+def _rows(outcome: ringbco.Outcome, more: Sequence[str] = ()) -> pl.DataFrame:
+    """The measured jobs with what is compared of them, and more columns.
+
+    Raises InputError where a job is there twice.
+    """
     jobs = measured(outcome)
     if jobs["job_id"].n_unique() < jobs.height:
         twice = jobs["job_id"].filter(jobs["job_id"].is_duplicated())[0]
         raise InputError("each job once", file="jobs.parquet", column="job_id", value=twice)
-    names = ("job_id", "user", "submit_time", "num_gpus", "jct", "finish_time")
+    names = ("job_id", "user", *more, "submit_time", "num_gpus", "jct", "finish_time")
     return jobs.select(name for name in names if name in jobs.columns).with_columns(
         pl.Series(name, seconds) for name, seconds in parts_of(outcome).items()
     )

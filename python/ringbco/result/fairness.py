@@ -1,4 +1,4 @@
-"""Who got what: figures by user or virtual cluster, how unequal users fare, and who pays for a policy."""
+"""Who got what: figures by owner, how unequal users fare, and who pays for a policy."""
 
 from __future__ import annotations
 
@@ -11,36 +11,31 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.result.figures import evaluate
 from ringbco.result.metrics import gini, jain_index
+from ringbco.result.owners import NOBODY, called, with_owners
 from ringbco.result.rows import JobArrays, Rows
 from ringbco.result.window import measured
+from ringbco.trace.quotas import Quotas
 from ringbco.units import duration, same
 
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
-OWNERS: Final = ("user", "vc")
 _HOUR: Final = 3600.0
 _WORST: Final = 0.05
 _PAYERS: Final = 3
 
 
 def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
-    """One row an owner, those with most GPU-hours first; jobs without an owner are left out.
+    """One row per owner, those with most GPU-hours first; jobs that name none are those of nobody.
 
-    Columns: owner; jobs; gpu_hours; share, of all owners' GPU-hours; due, the owner's share of the quotas or,
-    without quotas of this column, 1 / owners; ratio, share / due; mean_wait, s; mean_slowdown. Raises
-    UsageError for another column, or where no job has an owner.
+    column: of the job table, of text or of integers. Columns: owner; jobs; gpu_hours; share, of all owners'
+    GPU-hours; due, the owner's share of the quotas of the first file, if they are of this column, else 1 /
+    owners; ratio, share / due; mean_wait, s; mean_slowdown. Raises UsageError as `owners_of` does, and where
+    no job has an owner.
     """
-    if column not in OWNERS:
-        raise UsageError(f"option by: {column!r}: expected one of {', '.join(OWNERS)}")
-    jobs = measured(outcome)
-    named = jobs.filter(pl.col(column).is_not_null()) if column in jobs.columns else jobs.head(0)
-    if not named.height:
-        raise UsageError(
-            f"option by: {column}: expected a job table whose column {column} says whose jobs are"
-        )
+    jobs = _owned(outcome, column)
     rows = []
-    for (owner,), own in named.group_by(column, maintain_order=True):
+    for (owner,), own in jobs.group_by(called(column), maintain_order=True):
         of = Rows("jobs", JobArrays(own))
         told = evaluate(of)
         rows.append(
@@ -64,13 +59,23 @@ def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
     )
 
 
+def _owned(outcome: Outcome, column: str) -> pl.DataFrame:
+    """The measured jobs with their owners; UsageError where no job has one."""
+    jobs = measured(with_owners(outcome, [column]))
+    if (jobs[called(column)] == NOBODY).all():
+        raise UsageError(
+            f"option by: {column}: expected a job table whose column {column} says whose jobs are"
+        )
+    return jobs
+
+
 def others(outcome: Outcome, column: str, named: Sequence[str]) -> dict[str, Any] | None:
     """What `by_owner` tells, of all owners but the named ones as if they were one; None where there are none.
 
     due is the sum of theirs, None where one has none.
     """
     of = by_owner(outcome, column).filter(~pl.col("owner").is_in(named))
-    own = measured(outcome).filter(~pl.col(column).is_in(named))
+    own = _owned(outcome, column).filter(~pl.col(called(column)).is_in(named))
     if not of.height:
         return None
     told = evaluate(Rows("jobs", JobArrays(own)))
@@ -86,9 +91,9 @@ def others(outcome: Outcome, column: str, named: Sequence[str]) -> dict[str, Any
 
 
 def _quotas(outcome: Outcome, column: str) -> dict[str, float] | None:
-    """Each owner's share of all quotas; None where there are none of this column."""
+    """Each owner's share of the quotas of the first file; None where these are not of this column."""
     quota = outcome.quota
-    if quota is None or column not in quota.columns or quota[column].null_count() == quota.height:
+    if quota is None or Quotas(quota, "").column != column:
         return None
     total = float(quota["gpus"].sum())
     return dict(zip(quota[column], (quota["gpus"] / total if total else quota["gpus"] * 0.0), strict=True))
@@ -117,29 +122,33 @@ def by(outcomes: Mapping[str, Outcome], column: str) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def payers(outcomes: Mapping[str, Outcome], against: str, column: str) -> Iterator[str]:
+def payers(outcomes: Mapping[str, Outcome], against: str, *columns: str) -> Iterator[str]:
     """Who pays: the owners and the sizes of jobs whose mean wait rose most against a label's, in words."""
     before = outcomes[against]
     for label, outcome in outcomes.items():
         if label != against:
-            rose = _rose(before, outcome, column)
+            rose = _rose(before, outcome, columns)
             if rose:
                 yield f"longer waits under {label} than under {against}: {'; '.join(rose)}"
             else:
-                yield f"no {column} and no job size waits longer under {label} than under {against}"
+                owners = " and no ".join(columns)
+                yield f"no {owners} and no job size waits longer under {label} than under {against}"
 
 
-def _rose(before: Outcome, after: Outcome, column: str) -> list[str]:
+def _rose(before: Outcome, after: Outcome, columns: Sequence[str]) -> list[str]:
     """Of owners and of sizes each those whose mean wait rose most, in words."""
-    waits = [
-        dict(zip(frame["owner"], frame["mean_wait"], strict=True))
-        for frame in (by_owner(one, column) for one in (before, after))
-    ]
+    found: list[str] = []
+    for column in columns:
+        waits = [
+            dict(zip(frame["owner"], frame["mean_wait"], strict=True))
+            for frame in (by_owner(one, column) for one in (before, after))
+        ]
+        found += _most(*waits, prefix=f"{column} ")
     sizes = [
         {f"jobs of {_size(one['gpus'])}": one["mean_wait"] for one in outcome.summary["size_classes"]}
         for outcome in (before, after)
     ]
-    return [*_most(*waits, prefix=f"{column} "), *_most(*sizes, prefix="")]
+    return [*found, *_most(*sizes, prefix="")]
 
 
 def _size(name: str) -> str:

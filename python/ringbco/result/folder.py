@@ -18,7 +18,7 @@ from ringbco.io.atomic import recover, whole_path
 from ringbco.io.json_text import json_text
 from ringbco.io.manifest import OutputKind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
-from ringbco.result.tables import RESULT_FILES, RUN, SUMMARY
+from ringbco.result.tables import RESULT_FILES, RUN, SUMMARY, TABLES
 
 WALL_TIME: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
 """The figures of a summary that two runs do not share."""
@@ -72,6 +72,12 @@ def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not is_result(path):
         raise _no_result(path)
     return read_toml(path / RUN)
+
+
+def copy_in(folder: Path, table: str, options: Mapping[str, Any]) -> Path | None:
+    """The copy of a side table in a result folder; None where it has none. options: of its run.toml."""
+    told = TABLES[table]
+    return folder / told.file if told.is_there(options, {}) else None
 
 
 def figures_digest(folder: Path) -> str:

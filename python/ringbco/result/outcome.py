@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -128,12 +128,13 @@ class Outcome:
         both: ringbco.Comparison = ringbco._above("side by side", (self, *others))
         return both
 
-    def diff(self, other: Outcome) -> ringbco.Diff:
+    def diff(self, other: Outcome, by: Sequence[str] = ()) -> ringbco.Diff:
         """How each job that both results have fares in `other`, b, against this one, a, and by what.
 
-        Raises InputError where the two are not of the same jobs.
+        by: columns of the job table that name owners, for `Diff.owners`. Raises InputError where the two are
+        not of the same jobs, UsageError for a column that names no owners.
         """
-        found: ringbco.Diff = ringbco._above("diff", self, other)
+        found: ringbco.Diff = ringbco._above("diff", self, other, by)
         return found
 
     def why(self, job: str, jobs: TableLike | None = None, policy: str | None = None) -> ringbco.Story:

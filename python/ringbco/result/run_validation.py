@@ -169,6 +169,7 @@ _KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "ties": lambda value: isinstance(value, str) and _is(ties.check, UsageError, value),
     "flag": lambda value: isinstance(value, bool),
     "file": lambda value: True,  # that it was given, and sometimes which
+    "files": lambda value: True,
 }
 """What the options of a kind are that are neither numbers nor texts."""
 

@@ -11,6 +11,8 @@ from typing import Final, Literal, NamedTuple
 import polars as pl
 
 from ringbco.result import schema
+from ringbco.trace.owners import USUAL
+from ringbco.trace.quotas import BOOKS
 from ringbco.trace.side_tables import KINDS
 
 SUMMARY: Final = "summary.json"
@@ -65,6 +67,7 @@ _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
     "outages": lambda options: bool(options.get("maintenance")),  # which is among them
 }
 """Side tables of which a run may have a copy where [options] does not say so."""
+_OF_OWNERS: Final = ("quota", "fair_shares")
 _ROWS: Final = (
     ResultTable(
         *("jobs", schema.JOBS_SCHEMA, "finished job"),
@@ -87,13 +90,16 @@ _ROWS: Final = (
     ),
     *(
         ResultTable(
-            *(form.table, form.schema, f"row of the {form.noun} given"),
-            f"`--{form.option.replace('_', '-')}`",
+            *(name, form.schema, f"row of the {form.noun} given"),
+            f"`--{form.option.replace('_', '-')}`" + (", given again" if at else ""),
             tuple(name for name, column in form.columns.items() if not column.required),
             "" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
+            stem=name.replace("_", "-") if at else "",
+            more=dict.fromkeys(USUAL, pl.String()) if form.option in _OF_OWNERS else {},
         )
         for form in (kind.form for kind in KINDS.values())
+        for at, name in enumerate(BOOKS if form.option == "quota" else (form.table,))
     ),
     ResultTable(
         *("replicas", schema.REPLICAS_SCHEMA, "replica of a service", "`--services`", ("drains_from",)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ringbco import _core
 from ringbco.result.why_record import QUEUES, Record
+from ringbco.trace.quotas import BOOKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,8 +80,8 @@ def waits_of(record: Record, own: NDArray[np.int64]) -> dict[int, Wait]:
 
 def passes_over(record: Record) -> bool:
     """Whether a job over quota is passed over, so that the first of the queue keeps no job waiting."""
-    quota = record.outcome.quota
-    return quota is not None and not quota["borrow"].all()
+    books = [getattr(record.outcome, name) for name in BOOKS]
+    return any(book is not None and not book["borrow"].all() for book in books)
 
 
 def is_queue(record: Record) -> bool:

@@ -13,6 +13,8 @@ from ringbco.result.why_asked import Said, is_queue, order_of, ranks
 from ringbco.result.why_held import MOST, Held, gpus
 from ringbco.result.why_record import MILLI_GPU, RIGID, Moment, Record
 from ringbco.result.why_stays import Stays
+from ringbco.trace.owners import USUAL
+from ringbco.trace.quotas import BOOKS, Quotas
 
 if TYPE_CHECKING:
     from ringbco import _core
@@ -155,8 +157,10 @@ class Waits(Stays):
         """Why it had no turn though there was room."""
         record = self.record
         if answer is not None and answer["quota"]:
-            quota, holds = answer["quota"]
-            owner = record.said(self._owners(), self.row)
+            book, quota, holds = answer["quota"]
+            column = self._owners(book)
+            owner = record.said(column, self.row)
+            owner = owner if column in USUAL else f"{column} {owner}"
             self.say("over quota", moment.time, **asks, owner=owner, owner_holds=holds, quota=quota)
             return
         if answer is not None and answer["by"] == "record":
@@ -191,10 +195,9 @@ class Waits(Stays):
         told = {"head": self.record.name(head), "head_gpus": self.record.gpus_of(head)}
         self.say(kind, moment.time, **asks, **told, **more)
 
-    def _owners(self) -> str:
-        """The column that says whose quota counts."""
-        quota = self.record.outcome.quota
-        return "vc" if quota is not None and quota["vc"].null_count() == 0 else "user"
+    def _owners(self, book: int) -> str:
+        """The column that says whose quota counts, in a file of quotas."""
+        return Quotas(getattr(self.record.outcome, BOOKS[book]), "").column
 
     def _holders(self, since: float, until: float) -> None:
         """Who held most GPU-seconds before the job first started."""

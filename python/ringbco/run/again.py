@@ -16,7 +16,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.io.digests import sha256_of
 from ringbco.io.tables import read_table
-from ringbco.result.folder import WALL_TIME, cluster_of, read_run, read_summary
+from ringbco.result.folder import WALL_TIME, cluster_of, copy_in, read_run, read_summary
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import SUMMARY, TABLES
 from ringbco.run import custom_policy, custom_policy_file
@@ -112,8 +112,10 @@ def read_repeat(
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     given, parameters = settings(run, record, policy)
     for name, kind in KINDS.items():
-        if TABLES[kind.form.table].is_there(options, {}):
-            given[name] = path / kind.form.file  # the copy: the file itself may have changed
+        # The copy: the file itself may have changed.
+        copy = kind.copies(lambda table: copy_in(path, table, options))
+        if copy is not None:
+            given[name] = copy
     return Repeat(
         folder=path,
         command=command,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io.digests import sha256_of
-from ringbco.result.folder import read_run
+from ringbco.result.folder import copy_in, read_run
 from ringbco.result.tables import RUN, TABLES
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
@@ -86,10 +86,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
             continue
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
-    copies = {
-        name: folder / kind.form.file if TABLES[kind.form.table].is_there(told, {}) else None
-        for name, kind in KINDS.items()
-    }
+    copies = {name: kind.copies(lambda table: copy_in(folder, table, told)) for name, kind in KINDS.items()}
     speeds = copies.pop("tables")
     if options.get("model") == "table":
         options.setdefault("tables", speeds)
@@ -115,7 +112,7 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _compare(name: str, given: object, copies: Mapping[str, Path | None], cluster: Cluster) -> None:
+def _compare(name: str, given: object, copies: Mapping[str, Any], cluster: Cluster) -> None:
     """Raises UsageError unless what was given is what the log's run was given."""
     copy, kind, known = copies[name], KINDS[name], ReadContext.of(cluster)
     if copy is None:

@@ -24,7 +24,7 @@ class Option(NamedTuple):
     """
 
     name: str
-    kind: Literal["flag", "integer", "number", "numbers", "name", "ties", "search", "file", "moment"]
+    kind: Literal["flag", "integer", "number", "numbers", "name", "ties", "search", "file", "files", "moment"]
     default: Any
     help: str
     panel: str

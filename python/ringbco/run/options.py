@@ -125,6 +125,9 @@ def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_SEVERAL: Final = 2
+
+
 @cache
 def _standard(option: Option) -> Any:
     """The default as a plain Python value: what runs are asked for most."""
@@ -138,19 +141,19 @@ def check(option: Option, value: Any) -> Any:
 
 def _plain(option: Option, value: Any) -> Any:
     name = option.typed
+    value = _single(option, value)
     if option.optional and (
         value is None or (option.word and isinstance(value, str) and value == option.word)
     ):
         return None
     match option.kind:
-        case "name":
-            if not _is_open(option, value):
-                check_name(name, value, _names(option))
+        case "name" if not _is_open(option, value):
+            check_name(name, value, _names(option))
         case "ties" | "search":
             if not isinstance(value, str):
                 raise refusal(name, value, option.expected)
             _TEXTS[option.kind](value)
-        case "file":
+        case "file" | "files":
             if not KINDS[option.name].takes(value):
                 raise refusal(name, value, option.expected)
         case "flag":
@@ -172,6 +175,12 @@ def _plain(option: Option, value: Any) -> Any:
         case "numbers" | "moment":
             return (_ascending if option.kind == "numbers" else _moment)(option, value)
     return value
+
+
+def _single(option: Option, value: Any) -> Any:
+    """The file where a list of files has one, None where it has none; else the value."""
+    few = option.kind == "files" and isinstance(value, list | tuple) and len(value) < _SEVERAL
+    return (value[0] if value else None) if few else value
 
 
 def read_numbers(option: Option, text: str) -> tuple[float, ...]:

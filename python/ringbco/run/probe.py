@@ -110,8 +110,9 @@ def _setup(record: Record, policy: str | None) -> Setup:
     outcome = record.outcome
     given, parameters = settings(outcome.run, Path(RUN), policy)
     for option, kind in KINDS.items():
-        if outcome.has(kind.form.table):
-            given[option] = getattr(outcome, kind.form.table)
+        copy = kind.copies(lambda table: getattr(outcome, table) if outcome.has(table) else None)
+        if copy is not None:
+            given[option] = copy
     assert record.found.table is not None
     return prepare(
         record.found.table,

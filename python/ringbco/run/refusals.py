@@ -84,7 +84,7 @@ def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
     """Raises UsageError where the options demand something that the policy cannot do."""
     for name in _ignored(policy, options):
         # A log keeps the tables of its run.
-        if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind == "file"):
+        if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind in ("file", "files")):
             raise _unused(policy, name, options[name])
 
 

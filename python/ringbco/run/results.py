@@ -195,7 +195,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     use_polars()
     _refuse_empty(setup, result)
     made = FinishedResult(setup, result)
-    copies = {table.form.table: table.frame for table in setup.beside.values()}
+    copies = {name: copy for table in setup.beside.values() for name, copy in table.tables.items()}
     if setup.outages is not None:
         copies["outages"] = setup.outages.frame
     tables = copies | {name: make(made) for name, make in MAKERS.items()}

@@ -193,7 +193,9 @@ def key_of(setup: Setup) -> str | None:
     record = setup.record
     own = record.get("own_policy")
     beside = (kind.form.entry or name for name, kind in KINDS.items())
-    told = [record["trace"], *(record[name] for name in beside if name in record)]
+    told = [record["trace"]]
+    for each in (record[name] for name in beside if name in record):
+        told += each if isinstance(each, list) else [each]
     if own is not None and own["name"] not in BUILT_IN:
         told.append(own)
     name = str(record["options"]["policy"])

@@ -35,7 +35,7 @@ Parts = Iterable[tuple[int, int | Iterable[int]]]
 class Quota(NamedTuple):
     """The quota of a job's owner.
 
-    owner: a virtual cluster or a user. gpus: how many GPUs the owner's jobs may hold together. held: how many
+    owner: whose it is, as text. gpus: how many GPUs the owner's jobs may hold together. held: how many
     they hold now. borrow: whether they may hold more.
     """
 
@@ -147,12 +147,22 @@ class State(OldNames):
         return self._once("protected", self._course.protected)
 
     def quota(self, row: int) -> Quota | None:
-        """The quota of the row's owner, and what the owner's jobs hold; None where it has none."""
-        (number,) = self._rows(row, "quota")
-        told, owners = self._course.quota(int(number)), self._workload.quotas
-        if told is None or owners is None:
-            return None
-        return Quota(self._workload.table.frame[owners.column][int(number)], *told)
+        """The quota of the row's owner, and what the owner's jobs hold; None where it has none.
+
+        Of several files of quotas that of the first which has one for the row.
+        """
+        return next(filter(None, self.quotas(row)), None)
+
+    def quotas(self, row: int) -> list[Quota | None]:
+        """By file of quotas that of the row's owner there; None where it has none."""
+        (number,) = self._rows(row, "quotas")
+        owners = self._workload.quotas
+        found: list[Quota | None] = [None] * (0 if owners is None else len(owners.books))
+        for book, gpus, held, borrow in self._course.quotas(int(number)):
+            assert owners is not None
+            owner = self._workload.table.frame[owners.books[book].column][int(number)]
+            found[book] = Quota(str(owner), gpus, held, borrow)
+        return found
 
     @property
     def idle(self) -> NDArray[np.uint32]:

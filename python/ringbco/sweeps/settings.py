@@ -21,7 +21,7 @@ _KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": flo
 class Setting(NamedTuple):
     """An option of a command: its parameter's name, its values' type, its default and other words for it.
 
-    moment: whether it takes shares and times.
+    moment: whether it takes shares and times. several: whether it takes a value or a list of values.
     """
 
     parameter: str
@@ -31,6 +31,7 @@ class Setting(NamedTuple):
     words: tuple[str, ...] = ()
     unit: str = ""
     moment: bool = False
+    several: bool = False
 
     def read(self, value: object) -> Any:
         """The value as the command wants it; ValueError with what was expected instead."""
@@ -40,6 +41,8 @@ class Setting(NamedTuple):
             return moment(value)
         if isinstance(value, str) and self.unit in QUANTITIES:
             return quantity(value, self.unit)
+        if self.several and isinstance(value, list) and value:
+            return tuple(_scalar(self.kind, entry) for entry in value) if value[1:] else self.read(value[0])
         if self.many:
             if not isinstance(value, list):
                 raise ValueError(f"a list, each entry {EXPECTED[self.kind]}")
@@ -83,6 +86,7 @@ def options_of(name: str) -> dict[str, Setting]:
             (option.word,) if option.word else (),
             option.unit if option.kind == "number" else "",
             option.kind == "moment",
+            option.kind == "files",
         )
         for option in _TABLES[name].values()
         if option.name not in _NOT_OPTIONS

@@ -40,7 +40,10 @@ def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster)
         elif is_draw(given):
             found[name] = as_draw(given)
         else:
-            found[name] = replace(KINDS[name].read(folder / given, known), source=given)
+            kind = KINDS[name]
+            paths = given if isinstance(given, tuple) else (given,)
+            tables = [replace(kind.read(folder / path, known), source=path) for path in paths]
+            found[name] = kind.read(tables, known) if tables[1:] else tables[0]
     return found
 
 

@@ -322,18 +322,31 @@ class _Reader:
                 raise self._error(error.expected, where, number) from None
             return number
         option = options_of(self._command)[name]
-        if isinstance(value, list) and not option.many:
+        if isinstance(value, list) and not (option.many or option.several):
             raise self._error(EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        if name in KINDS and read is not None and not is_draw(read) and not (self._folder / read).is_file():
-            expected = "the path of a table, relative to the specification"
-            raise self._error(expected, where, show_toml(read), hint="there is no such file")
+        for path in read if isinstance(read, tuple) else (read,):
+            if (
+                name in KINDS
+                and path is not None
+                and not is_draw(path)
+                and not (self._folder / path).is_file()
+            ):
+                expected = "the path of a table, relative to the specification"
+                raise self._error(expected, where, show_toml(path), hint="there is no such file")
         if name == "tables" and read is not None:
             read = replace(RateTable.read(self._folder / read), source=read)
         self._try(name, read, where)
         return read
+
+    def _check_files(self, paths: Iterable[str | None], where: str) -> None:
+        """Refuses a side table that is not there."""
+        for path in paths:
+            if path is not None and not is_draw(path) and not (self._folder / path).is_file():
+                expected = "the path of a table, relative to the specification"
+                raise self._error(expected, where, show_toml(path), hint="there is no such file")
 
     def _policy(self, name: str) -> str:
         """The name with the path of a policy's file from the root: workers stand elsewhere."""

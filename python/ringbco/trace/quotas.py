@@ -1,26 +1,27 @@
-"""Quotas: how many GPUs the jobs of each owner may hold together (docs/priorities.md#quotas)."""
+"""Quotas: how many GPUs the jobs of each owner may hold together (docs/priorities.md#quotas).
+
+A file of quotas is a book; an option may name several.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Final
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.errors import UsageError
 from ringbco.trace.column import Column
-from ringbco.trace.schema import MAX_COUNT, Fault
-from ringbco.trace.side_table import Form, ReadContext, SideTable
+from ringbco.trace.owners import OfOwners, names_of
+from ringbco.trace.schema import MAX_COUNT
+from ringbco.trace.side_table import Form, ReadContext
 
-_OWNER: Final = "text"
-_HINT: Final = "name a value of that column of the job table, or drop the row"
-OWNERS: Final = ("vc", "user")
+_Copy = TypeVar("_Copy")
+
 COLUMNS: Final[dict[str, Column]] = {
-    "vc": Column(pl.String, False, _OWNER, _HINT),
-    "user": Column(pl.String, False, _OWNER, _HINT),
     "gpus": Column(
         pl.UInt64,
         True,
@@ -32,65 +33,80 @@ COLUMNS: Final[dict[str, Column]] = {
     ),
     "borrow": Column(pl.Boolean, True, "true or false", "say whether its jobs may start beyond the quota"),
 }
-"""The schema. A file has one of the two columns of owners."""
-
-
-class OfOwners(SideTable):
-    """A table of the owners of a job table; one of the columns vc and user is null throughout."""
-
-    @classmethod
-    def form_for(cls, known: ReadContext) -> Form:
-        """What it has to be beside the jobs."""
-        return cls.form._replace(beyond=partial(owner_faults, noun=cls.form.noun, jobs=known.jobs))
-
-    @property
-    def column(self) -> str:
-        """The column of the job table that names the owners."""
-        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
+"""The schema, beside the column of owners."""
+MOST_BOOKS: Final = 9
+BOOKS: Final = ("quota", *(f"quota_{number}" for number in range(2, MOST_BOOKS + 1)))
+"""What an outcome calls the tables of the books."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quotas(OfOwners):
-    """Checked quotas of the owners of a job table."""
+    """Checked quotas of the owners of a job table: those of a first book, and the books beside it."""
+
+    others: tuple[Quotas, ...] = ()
 
     form: ClassVar[Form] = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), entry="quotas")
 
-    def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
-        """The place of each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""
-        owners = self.frame[self.column]
-        places = list(range(owners.len()))
-        owner = jobs[self.column].replace_strict(
-            list(owners), places, default=2**32 - 1, return_dtype=pl.UInt32
-        )
-        return owner.to_numpy(), self.frame["gpus"].to_list(), self.frame["borrow"].to_list()
+    @classmethod
+    def takes(cls, value: object) -> bool:
+        """Whether `read` takes it: what a book is read from, or several of these."""
+        if isinstance(value, list | tuple):
+            return bool(value) and all(super(Quotas, cls).takes(book) for book in value)
+        return super().takes(value)
+
+    @classmethod
+    def read(cls, given: object, known: ReadContext | None = None, source: str | None = None) -> Self:
+        """The quotas that `given` stands for: of one book as `SideTable.read` has them, or a list of books.
+
+        Raises UsageError for more than `MOST_BOOKS`.
+        """
+        if isinstance(given, cls) and given.others:
+            given = given.books
+        if not isinstance(given, list | tuple):
+            return super().read(given, known, source)
+        if len(given) > MOST_BOOKS:
+            raise UsageError(f"option quota: {len(given)} files: expected at most {MOST_BOOKS}")
+        first, *others = (cls.read(book, known, source) for book in given)
+        return replace(first, others=tuple(others))
+
+    @property
+    def books(self) -> tuple[Quotas, ...]:
+        """All of them, each by itself."""
+        return (replace(self, others=()), *self.others)
+
+    @property
+    def column(self) -> str:
+        """The column of the job table that names the owners of the first book."""
+        return self.columns[0]
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The copies in an outcome."""
+        return {name: book.frame for name, book in zip(BOOKS, self.books, strict=False)}
+
+    @property
+    def identity(self) -> dict[str, object] | list[dict[str, object]]:  # type: ignore[override]
+        """What run.toml says of the tables: of one, or a list."""
+        told = [super(Quotas, book).identity for book in self.books]
+        return told if self.others else told[0]
+
+    @classmethod
+    def copies(cls, find: Callable[[str], _Copy | None]) -> _Copy | list[_Copy] | None:
+        """What `read` makes the table of again."""
+        found = [copy for name in BOOKS if (copy := find(name)) is not None]
+        return found if found[1:] else found[0] if found else None
+
+    def engine_columns(self, jobs: pl.DataFrame) -> list[tuple[NDArray[np.uint32], list[int], list[bool]]]:
+        """By book each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""
+        return [_columns(book.frame, book.column, jobs) for book in self.books]
 
 
-def owner_faults(frame: pl.DataFrame, noun: str, jobs: pl.DataFrame | None) -> Iterator[Fault]:
-    """Owners that are missing, of both columns, named twice, or of no job. noun: what the rows are."""
-    first, second = (frame[name] for name in OWNERS)
-    column = OWNERS[0] if first.is_not_null().any() else OWNERS[1]
-    if column == OWNERS[0] and second.is_not_null().any():
-        rule = "nothing: the owners of this file are virtual clusters (vc)"
-        yield Fault(OWNERS[1], second.is_not_null(), second, rule, rule, "give users a file of their own")
-    owner = frame[column]
-    if owner.is_null().any():
-        rule = "the name of an owner"
-        if first.is_null().all() and second.is_null().all():
-            # Which of the two the file has cannot be seen here, nor whether it has any.
-            column, rule = OWNERS[0], "the name of an owner, in the column vc or in the column user"
-        yield Fault(column, owner.is_null(), owner, rule, rule, _HINT)
-    again = owner.is_not_null() & ~owner.is_first_distinct()
-    if again.any():
-        rule = "every owner once"
-        yield Fault(column, again, owner, rule, rule, "drop one of the two rows")
-    if jobs is None:
-        return
-    if column not in jobs.columns:
-        rule = f"an owner of jobs: the job table has no column {column}"
-        hint = f"add it to the job table, or give {noun} by {'user' if column == 'vc' else 'vc'}"
-        yield Fault(column, owner.is_not_null(), owner, rule, rule, hint)
-        return
-    nobody = owner.is_not_null() & ~owner.is_in(jobs[column].unique().to_list())
-    if nobody.any():
-        rule = f"an owner of jobs: no job of the table has this {column}"
-        yield Fault(column, nobody, owner, rule, rule, _HINT)
+def _columns(
+    frame: pl.DataFrame, column: str, jobs: pl.DataFrame
+) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
+    owners = frame[column]
+    places = list(range(owners.len()))
+    owner = names_of(jobs, column).replace_strict(
+        list(owners), places, default=2**32 - 1, return_dtype=pl.UInt32
+    )
+    return owner.to_numpy(), frame["gpus"].to_list(), frame["borrow"].to_list()

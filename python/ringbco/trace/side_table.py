@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco.cluster.spec import Cluster
+
+_Copy = TypeVar("_Copy")
 
 INSTANT: Final = Column(
     pl.Float64,
@@ -57,7 +59,8 @@ class Form(NamedTuple):
     wrong beyond one cell. may_be_empty: whether it may have no rows. instants: its columns of times on the
     clock of the job table. name: another than the option, for an outcome and the file of a result folder.
     entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
-    cells may also be texts such as "0-3,7": a row for each of those servers.
+    cells may also be texts such as "0-3,7": a row for each of those servers. owners: where columns of the job
+    table are columns of the table, the form with these and the table with text in them.
     """
 
     noun: str
@@ -70,6 +73,7 @@ class Form(NamedTuple):
     name: str = ""
     entry: str = ""
     ranged: str = ""
+    owners: Callable[[Raw, Form], tuple[Form, pl.DataFrame]] | None = None
 
     @property
     def table(self) -> str:
@@ -158,6 +162,16 @@ class SideTable:
         if isinstance(given, SideTable):
             named, sha256 = given.source, given.sha256
         return cls(cls.settled(frame), named, sha256)
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The copies of it in an outcome, by name."""
+        return {self.form.table: self.frame}
+
+    @classmethod
+    def copies(cls, find: Callable[[str], _Copy | None]) -> _Copy | list[_Copy] | None:
+        """What `read` makes it of again. find: gives the copy of that name, None where there is none."""
+        return find(cls.form.table)
 
     @property
     def written(self) -> pl.DataFrame:
@@ -287,6 +301,8 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
         frame = frame.with_columns(
             pl.col(name).replace("", None) for name in form.columns if name in frame.columns
         )
+    if form.owners is not None:
+        form, frame = form.owners(raw._replace(frame=frame), form)
     frame, rows = _spread(frame, form, raw)
     columns: list[pl.Series] = []
     faults: list[Fault] = []
@@ -298,7 +314,7 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
         columns.append(cells)
         faults += [] if fault is None else [fault]
     made = pl.DataFrame(columns)
-    faults += form.beyond(made)
+    faults += (fault for fault in form.beyond(made) if fault.rows_at_fault.any())
     if faults:
         worst = min(faults, key=lambda fault: fault.first_row)
         row, value, expected = worst.first_row, worst.value, worst.expected

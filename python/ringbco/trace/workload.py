@@ -156,7 +156,7 @@ def _named(value: object) -> Hashable:
         return str(os.fspath(value))
     if value is None or isinstance(value, str | int):
         return value
-    return id(value)
+    return tuple(map(_named, value)) if isinstance(value, list | tuple) else id(value)
 
 
 def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Workload:
@@ -196,7 +196,7 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
         "shares": thousandths(frame),
         "priority": priorities(frame),
         "trials": None if searched is None else searched.columns(),
-        "quotas": None if quotas is None else quotas.columns(frame),
+        "quotas": None if quotas is None else quotas.engine_columns(frame),
         "vc": vc,
     }
     for field, name in PLAIN.items():

@@ -30,8 +30,7 @@ pub(in crate::policy) struct Entry {
     /// The pool on which it draws, if it does, and whether it may draw on no other.
     pub(super) pool: usize,
     pub(super) tied: bool,
-    /// Its owner, and its standing in the owner's quota.
-    pub(super) owner: usize,
+    /// Its standing in its owners' quotas.
     pub(super) standing: Claimant,
     /// Whether it runs and is protected: then it gets min_gpus before all others.
     pub(super) is_protected: bool,
@@ -51,11 +50,11 @@ impl Entry {
     ) -> Self {
         let (min, max) = state.jobs.range_of(job.index());
         let (pool, held) = held.unwrap_or_default();
-        let (tier, owner) = (state.jobs.tier(job.index()), state.owner_of(job));
+        let tier = state.jobs.tier(job.index());
         let unit = u64::from(state.units(job) / state.asks(job));
         let (tied, standing) = (held > 0, Claimant::Within);
         let is_protected = false;
-        Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, owner, standing, is_protected }
+        Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, standing, is_protected }
     }
 
     /// Returns its position in the order of the base.
@@ -81,8 +80,8 @@ pub(in crate::policy) struct Allocation {
     pub(super) young: Vec<Entry>,
     /// GPUs by pool that are up and unassigned, in units until the base is assigned.
     pub(super) free: Vec<u64>,
-    /// Where owners have quotas: what each may still get, and all running and waiting jobs in order, without those
-    /// left out.
+    /// Where owners have quotas: what may still be given of each, and all running and waiting jobs in order, without
+    /// those left out.
     pub(super) left: Vec<u64>,
     pub(super) ranked: Vec<Rank>,
 }
@@ -97,9 +96,9 @@ impl Allocation {
     }
 
     /// Lets a job that does not take part keep its GPUs.
-    pub(super) fn keep(&mut self, entry: Entry) {
+    pub(super) fn keep<S: Speed>(&mut self, entry: Entry, state: &ClusterState<'_, S>) {
         self.free[entry.pool] -= u64::from(entry.held) * entry.unit;
-        self.spend(entry.owner, entry.held);
+        self.spend(state, entry.job, entry.held);
         self.young.push(entry);
     }
 
@@ -201,7 +200,7 @@ impl Allocation {
     }
 
     fn give_least_to<S: Speed>(&mut self, entry: &mut Entry, rates: &Rates<'_, '_, S>) {
-        if entry.standing == Claimant::HeldBack || self.left_of(entry.owner) < u64::from(entry.min) {
+        if entry.standing == Claimant::HeldBack || self.left_of(rates.state, entry.job) < u64::from(entry.min) {
             return;
         }
         let least = u64::from(entry.min) * entry.unit;
@@ -213,7 +212,7 @@ impl Allocation {
         if let Some(pool) = pool {
             (entry.pool, entry.number) = (pool, entry.min);
             self.free[pool] -= least;
-            self.spend(entry.owner, entry.min);
+            self.spend(rates.state, entry.job, entry.min);
         }
     }
 

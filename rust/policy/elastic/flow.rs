@@ -150,10 +150,11 @@ fn fill_allocation<S: Speed>(
         let entry = &allocation.entries[at];
         let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / entry.unit);
         // A protected job has min_gpus already.
-        let more = asked.saturating_sub(u64::from(entry.number)).min(allocation.left_of(entry.owner)) as u32;
+        let more = asked.saturating_sub(u64::from(entry.number)).min(allocation.left_of(rates.state, entry.job)) as u32;
         let more = if entry.number + more >= entry.min { more } else { 0 };
         allocation.free[pool] -= u64::from(more) * entry.unit;
-        allocation.spend(entry.owner, more);
+        let job = entry.job;
+        allocation.spend(rates.state, job, more);
         let entry = &mut allocation.entries[at];
         (entry.pool, entry.tied, entry.number) = (pool, true, entry.number + more);
     }

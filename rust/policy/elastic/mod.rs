@@ -255,11 +255,11 @@ impl<R: Rule> Resizing<R> {
     /// Determines how many GPUs each job is to have.
     fn count<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut allocation = std::mem::take(&mut self.allocation);
-        allocation.clear(state.cluster.units(), state.most_by_owner());
+        allocation.clear(state.cluster.units(), state.most_by_quota());
         for (slot, stay) in state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
             let entry = Entry { is_protected: state.is_protected(Slot::at(slot)), ..self.line_of(state, stay) };
             if is_young(state, stay.start, self.resize_every) {
-                allocation.keep(entry)
+                allocation.keep(entry, state)
             } else {
                 allocation.entries.push(entry)
             }

@@ -9,7 +9,7 @@ use super::curve::Curves;
 use super::queue::Queue;
 use super::{Rates, Rule};
 use crate::ids::Job;
-use crate::machine::Claimant;
+use crate::machine::{Claimant, ClusterState};
 use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,15 +34,17 @@ impl Allocation {
         self.ranked.sort_unstable();
     }
 
-    /// Returns what an owner may still get.
-    pub(super) fn left_of(&self, owner: usize) -> u64 {
-        self.left.get(owner).copied().unwrap_or(u64::MAX)
+    /// Returns what a job's owners may still get.
+    pub(super) fn left_of<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> u64 {
+        state.quotas_of(job).map(|place| self.left[place]).min().unwrap_or(u64::MAX)
     }
 
-    /// Deducts what it gets.
-    pub(super) fn spend(&mut self, owner: usize, gpus: u32) {
-        if let Some(left) = self.left.get_mut(owner).filter(|left| **left < u64::MAX) {
-            *left -= u64::from(gpus);
+    /// Deducts what they get.
+    pub(super) fn spend<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, gpus: u32) {
+        for place in state.quotas_of(job) {
+            // u64::MAX stays, as for an owner that may borrow.
+            let left = &mut self.left[place];
+            *left -= if *left < u64::MAX { u64::from(gpus) } else { 0 };
         }
     }
 
@@ -56,24 +58,28 @@ impl Allocation {
     ) {
         let (numbers, free): (Vec<u32>, _) = (self.entries.iter().map(|entry| entry.number).collect(), self.free[pool]);
         rule.give_rest(self, pool, rates, curves);
-        let more = |(entry, before): (&Entry, &u32)| (entry.owner, entry.number - before);
-        let got: Vec<(usize, u32)> = self.entries.iter().zip(&numbers).map(more).collect();
+        let more = |(entry, before): (&Entry, &u32)| (entry.job, entry.number - before);
+        let got: Vec<(Job, u32)> = self.entries.iter().zip(&numbers).map(more).collect();
         let mut left: Vec<i128> = self.left.iter().map(|&left| i128::from(left)).collect();
-        for &(owner, gpus) in &got {
-            if let Some(left) = left.get_mut(owner) {
-                *left -= i128::from(gpus);
-            }
+        for &(job, gpus) in &got {
+            rates.state.quotas_of(job).for_each(|place| left[place] -= i128::from(gpus));
         }
         if left.iter().any(|&left| left < 0) {
             self.entries.iter_mut().zip(numbers).for_each(|(entry, number)| entry.number = number);
             self.free[pool] = free;
-            self.give_one_by_one(rule, pool, curves);
+            self.give_one_by_one(rule, pool, rates.state, curves);
         } else {
-            got.into_iter().for_each(|(owner, gpus)| self.spend(owner, gpus));
+            got.into_iter().for_each(|(job, gpus)| self.spend(rates.state, job, gpus));
         }
     }
 
-    fn give_one_by_one<R: Rule>(&mut self, rule: &R, pool: usize, curves: &Curves) {
+    fn give_one_by_one<S: Speed, R: Rule>(
+        &mut self,
+        rule: &R,
+        pool: usize,
+        state: &ClusterState<'_, S>,
+        curves: &Curves,
+    ) {
         // (worth, job, entry), without jobs that can use no more.
         let turn = |allocation: &Self, at: usize| {
             let entry = &allocation.entries[at];
@@ -88,17 +94,17 @@ impl Allocation {
             while self.free[pool] > 0
                 && let Some((.., at)) = able.pop()
             {
-                if self.give_one(at, pool) {
+                if self.give_one(at, pool, state) {
                     able.extend(turn(self, at));
                 }
             }
             return;
         }
         while self.free[pool] > 0 {
-            able.retain(|&(.., at)| self.left_of(self.entries[at].owner) > 0);
+            able.retain(|&(.., at)| self.left_of(state, self.entries[at].job) > 0);
             let Some(first) = rule.first(&able) else { break };
             let at = able[first].2;
-            self.give_one(at, pool);
+            self.give_one(at, pool, state);
             match turn(self, at) {
                 Some(turn) => able[first] = turn,
                 None => drop(able.remove(first)),
@@ -106,13 +112,13 @@ impl Allocation {
         }
     }
 
-    /// Gives an entry a GPU, if its owner may still have one.
-    fn give_one(&mut self, at: usize, pool: usize) -> bool {
-        let owner = self.entries[at].owner;
-        let may = self.left_of(owner) > 0;
+    /// Gives an entry a GPU, if its owners may still have one.
+    fn give_one<S: Speed>(&mut self, at: usize, pool: usize, state: &ClusterState<'_, S>) -> bool {
+        let job = self.entries[at].job;
+        let may = self.left_of(state, job) > 0;
         if may {
             self.entries[at].number += 1;
-            self.spend(owner, 1);
+            self.spend(state, job, 1);
             self.free[pool] -= 1;
         }
         may

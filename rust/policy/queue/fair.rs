@@ -13,54 +13,28 @@
 //! bound first, until the next one cannot come before the current job. For example, while the owner with the least
 //! usage cannot be served, a thousand others cost a strict pass nothing.
 //!
+//! With two levels (Slurm's Fair Tree) these owners are accounts. Among the jobs of accounts that rank equally the
+//! usage of their users decides.
+//!
 //! A stay that begins or ends costs O(1). A pass costs the owners that it examines, log(owners) each, and their
 //! classes; where jobs have priorities or are promoted by aging, it examines every owner with waiting jobs.
 
+use super::fair_levels::{Account, Decay, Levels};
 use super::waiting_queue::{FixedQueue, WaitingQueue};
-use crate::ds::{EventHeap, OrderedBits, ordered, packed, unordered, unpacked};
+use crate::ds::{EventHeap, OrderedBits, unordered};
 use crate::ids::Job;
 use crate::setting::Setting;
-use std::f64::consts::LN_2;
 use std::ops::Range;
-
-/// What an owner has used.
-#[derive(Clone, Copy, Debug)]
-struct Account {
-    share: f64,
-    /// Unit-seconds, as of the last change of what it holds.
-    used: f64,
-    /// When that was, s.
-    since: f64,
-    /// Units held since then: GPUs, or thousandths of one.
-    held: u64,
-}
-
-impl Account {
-    /// Returns the unit-seconds, as of an instant.
-    fn used_at(&self, now: f64, half_life: f64) -> f64 {
-        let halvings = f64::max(0.0, now - self.since) / half_life;
-        let grown =
-            if self.held == 0 { 0.0 } else { self.held as f64 * half_life * (-(-halvings * LN_2).exp_m1() / LN_2) };
-        self.used * (-halvings).exp2() + grown
-    }
-}
-
-/// Rounds a number to 31 binary digits, so that rounding errors alone order no two numbers.
-fn rounded(number: f64) -> f64 {
-    const DROPPED: u32 = 22;
-    f64::from_bits((number.to_bits() + (1 << (DROPPED - 1))) >> DROPPED << DROPPED)
-}
 
 /// The queue. Promoted jobs have classes of their own, as in a [`FixedQueue`].
 #[derive(Clone, Debug)]
-pub(crate) struct FairQueue {
+pub(crate) struct FairQueue<L> {
+    levels: L,
     queue: FixedQueue,
     /// The number of places, and the first one of a job that is not promoted.
     places: usize,
     base: usize,
-    half_life: f64,
-    /// Units per GPU.
-    per_gpu: f64,
+    decay: Decay,
     // By job.
     owner: Vec<u32>,
     tier: Vec<u32>,
@@ -78,8 +52,6 @@ pub(crate) struct FairQueue {
     bounds: EventHeap,
     /// Whether bounds are meaningful: usage alone decides whose job is first.
     is_plain: bool,
-    /// When the latest pass was, s.
-    now: f64,
 }
 
 /// More than rounding takes from a log2 of usage / share, in all and for each halving up to then.
@@ -88,10 +60,7 @@ const SLACK: (f64, f64) = (1e-8, 1e-14);
 const LOGS: (f64, f64) = (-800.0, 800.0);
 const SHARES: (f64, f64) = (1e-30, 1e30);
 
-/// (tier, usage / share of the owner, job), packed in the order in which jobs rank. A promoted job has no usage.
-type Spot = u128;
-
-impl FairQueue {
+impl<L: Levels> FairQueue<L> {
     fn owner_of(&self, job: Job) -> usize {
         self.owner[job.index()] as usize
     }
@@ -101,26 +70,21 @@ impl FairQueue {
         if let Some(key) = self.key[owner] {
             return key;
         }
-        let account = &self.accounts[owner];
-        if account.share == 0.0 {
-            return u64::MAX;
-        }
-        let used = account.used_at(self.now, self.half_life) / self.per_gpu;
-        ordered(rounded((used / account.share).min(f64::MAX)))
+        self.decay.key_of(&self.accounts[owner])
     }
 
-    fn spot_at(&self, place: usize) -> Spot {
+    fn spot_at(&self, place: usize) -> L::Spot {
         let job = self.queue.job_of(place);
         if place < self.base {
-            return packed(0, 0, job.number());
+            return L::promoted(job);
         }
         let tier = self.tier.get(job.index()).copied().unwrap_or(0);
-        packed(tier, self.key_of(self.owner_of(job)), job.number())
+        self.levels.spot(tier, self.key_of(self.owner_of(job)), job, &self.decay)
     }
 
     /// Bounds an owner whose usage / share was `ratio` at that time; a share of 0 makes that NaN.
     fn bound(&mut self, owner: usize, ratio: f64, time: f64) {
-        let halvings = time / self.half_life;
+        let halvings = time / self.decay.half_life;
         let log = if ratio.is_nan() { f64::INFINITY } else { ratio.log2().min(LOGS.1) };
         self.bounds.set(owner as u32, log + halvings - SLACK.0 - SLACK.1 * halvings, owner as u32);
     }
@@ -132,7 +96,7 @@ impl FairQueue {
     }
 
     /// Reports the first job of each class among some places, if there is one.
-    fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<Spot>)) {
+    fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<L::Spot>)) {
         let mut at = places.start;
         while let Some(place) = self.queue.occupied.next(at).filter(|&place| place < places.end) {
             let class = self.queue.class_of(self.queue.job_of(place));
@@ -142,21 +106,21 @@ impl FairQueue {
     }
 
     /// Returns the greatest bound of an owner whose jobs may come before a spot of this pass.
-    fn reach(&self, spot: Spot) -> f64 {
-        let log = unordered(unpacked(spot).1).log2();
+    fn reach(&self, spot: L::Spot) -> f64 {
+        let log = unordered(L::read(spot).0).log2();
         if log.is_nan() || log >= LOGS.1 {
             return f64::INFINITY;
         }
-        let halvings = self.now / self.half_life;
+        let halvings = self.decay.now / self.decay.half_life;
         log.max(LOGS.0) + halvings + SLACK.0 + SLACK.1 * halvings
     }
 
-    fn spot(&self, class: usize, place: Option<usize>) -> Option<Spot> {
+    fn spot(&self, class: usize, place: Option<usize>) -> Option<L::Spot> {
         place.filter(|&place| place < self.queue.places_of(class).end).map(|place| self.spot_at(place))
     }
 
     /// Returns the first place of a class whose job ranks behind a spot, or the end of the class.
-    fn place_behind(&self, class: usize, spot: Spot) -> usize {
+    fn place_behind(&self, class: usize, spot: L::Spot) -> usize {
         let Range { mut start, mut end } = self.queue.places_of(class);
         while start < end {
             let middle = start.midpoint(end);
@@ -170,8 +134,8 @@ impl FairQueue {
     }
 }
 
-impl WaitingQueue for FairQueue {
-    type Spot = Spot;
+impl<L: Levels> WaitingQueue for FairQueue<L> {
+    type Spot = L::Spot;
 
     const RENEWS: bool = true;
 
@@ -180,7 +144,6 @@ impl WaitingQueue for FairQueue {
         let n = jobs.len();
         let fair = setting.fair.unwrap_or_default();
         let owners = fair.share.len();
-        let account = |&share: &f64| Account { share, used: 0.0, since: 0.0, held: 0 };
         let is_common = |&share: &f64| share == 0.0 || (SHARES.0..=SHARES.1).contains(&share);
         let mut places_of: Vec<Vec<Range<usize>>> = vec![Vec::new(); owners];
         for class in (0..queue.classes()).map(|class| queue.places_of(class)) {
@@ -197,11 +160,11 @@ impl WaitingQueue for FairQueue {
             base: queue.base(),
             is_plain: jobs.priority.is_none() && queue.base() == 0 && fair.share.iter().all(is_common),
             queue,
-            half_life: setting.options.half_life,
-            per_gpu: jobs.units_per_gpu() as f64,
+            levels: L::new(fair),
+            decay: Decay { half_life: setting.options.half_life, per_gpu: jobs.units_per_gpu() as f64, now: 0.0 },
             owner: fair.owner.to_vec(),
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
-            accounts: fair.share.iter().map(account).collect(),
+            accounts: Account::all(fair.share),
             places,
             places_of,
             waits: OrderedBits::new(owners),
@@ -209,7 +172,6 @@ impl WaitingQueue for FairQueue {
             key: vec![None; owners],
             looked_at: Vec::new(),
             bounds: EventHeap::default(),
-            now: 0.0,
         }
     }
 
@@ -224,8 +186,8 @@ impl WaitingQueue for FairQueue {
         if self.waiting[owner] == 1 {
             self.waits.insert(owner);
             if self.is_plain && self.key[owner].is_none() {
-                let Account { share, used, since, .. } = self.accounts[owner];
-                self.bound(owner, if share == 0.0 { f64::NAN } else { used / self.per_gpu / share }, since);
+                let (ratio, since) = self.decay.at_last_change(&self.accounts[owner]);
+                self.bound(owner, ratio, since);
             }
         }
     }
@@ -252,11 +214,11 @@ impl WaitingQueue for FairQueue {
                 && self.is_plain
                 && self.waiting[owner] > 0
             {
-                self.bound(owner, unordered(key), self.now);
+                self.bound(owner, unordered(key), self.decay.now);
             }
         }
         self.looked_at = looked_at;
-        self.now = now;
+        self.decay.now = now;
     }
 
     fn look_at_all(&mut self) {
@@ -271,11 +233,8 @@ impl WaitingQueue for FairQueue {
 
     fn hold(&mut self, job: Job, units: u32, begins: bool, now: f64) {
         let owner = self.owner_of(job);
-        let account = &mut self.accounts[owner];
-        account.used = account.used_at(now, self.half_life);
-        account.since = now;
-        let units = u64::from(units);
-        account.held = if begins { account.held + units } else { account.held - units };
+        self.accounts[owner].hold(units, begins, now, self.decay.half_life);
+        self.levels.hold(job, units, begins, now, self.decay.half_life);
     }
 
     fn is_promoted(&self, job: Job) -> bool {
@@ -294,15 +253,15 @@ impl WaitingQueue for FairQueue {
         self.queue.classes()
     }
 
-    fn job_at(&self, spot: Spot) -> Job {
-        Job::new(unpacked(spot).2)
+    fn job_at(&self, spot: L::Spot) -> Job {
+        L::read(spot).1
     }
 
-    fn first(&self, class: usize) -> Option<Spot> {
+    fn first(&self, class: usize) -> Option<L::Spot> {
         self.spot(class, self.queue.occupied.next(self.queue.places_of(class).start))
     }
 
-    fn firsts_before(&mut self, spot: Option<Spot>, mut tell: impl FnMut(usize, Option<Spot>)) -> bool {
+    fn firsts_before(&mut self, spot: Option<L::Spot>, mut tell: impl FnMut(usize, Option<L::Spot>)) -> bool {
         if !self.is_plain {
             if !self.looked_at.is_empty() {
                 return false;
@@ -320,17 +279,17 @@ impl WaitingQueue for FairQueue {
         true
     }
 
-    fn next(&self, class: usize, spot: Spot) -> Option<Spot> {
+    fn next(&self, class: usize, spot: L::Spot) -> Option<L::Spot> {
         self.spot(class, self.queue.occupied.next(self.queue.place_of(self.job_at(spot)) + 1))
     }
 
-    fn next_behind(&self, class: usize, spot: Spot) -> Option<Spot> {
+    fn next_behind(&self, class: usize, spot: L::Spot) -> Option<L::Spot> {
         // Most classes have no jobs left.
         self.first(class)?;
         self.spot(class, self.queue.occupied.next(self.place_behind(class, spot)))
     }
 
-    fn next_short(&self, class: usize, spot: Spot, short: impl Fn(f64) -> bool) -> Option<Spot> {
+    fn next_short(&self, class: usize, spot: L::Spot, short: impl Fn(f64) -> bool) -> Option<L::Spot> {
         let end = self.queue.places_of(class).end;
         let estimates = self.queue.short.as_ref()?;
         self.spot(class, estimates.next(self.place_behind(class, spot), end, short))
@@ -351,7 +310,8 @@ impl WaitingQueue for FairQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, FairQueue, WaitingQueue};
+    use super::super::fair_levels::OneLevel;
+    use super::{FairQueue, WaitingQueue};
     use crate::cluster::{FewestServers, Network};
     use crate::ids::Job;
     use crate::options::{Options, Order};
@@ -361,39 +321,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        #[test]
-        fn an_account_is_the_integral_over_its_stays(
-            stays in prop::collection::vec((0u32..50, 1u32..50, 1u64..9), 0..12),
-            half_life in prop::sample::select(vec![1e-3, 1.0, 7.5, 100.0, 1e16]),
-        ) {
-            let stays: Vec<(f64, f64, u64)> =
-                stays.iter().map(|&(start, length, held)| (start.into(), (start + length).into(), held)).collect();
-            let mut changes: Vec<(f64, u64, bool)> =
-                stays.iter().flat_map(|&(start, end, held)| [(start, held, true), (end, held, false)]).collect();
-            changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
-            let mut account = Account { share: 1.0, used: 0.0, since: 0.0, held: 0 };
-            for now in 0..120 {
-                let now = f64::from(now);
-                while let Some(&(time, held, begins)) = changes.first() && time <= now {
-                    account.used = account.used_at(time, half_life);
-                    account.since = time;
-                    account.held = if begins { account.held + held } else { account.held - held };
-                    changes.remove(0);
-                }
-                let age = |time: f64| (-f64::max(0.0, now - time) / half_life).exp2();
-                let in_all: f64 = stays.iter().filter(|stay| stay.0 <= now).map(|&(start, end, held)| {
-                    let end = end.min(now);
-                    // With the longest half-life nothing ages, and the difference would be all rounding.
-                    let seconds = if half_life == 1e16 { end - start } else {
-                        half_life / std::f64::consts::LN_2 * (age(end) - age(start))
-                    };
-                    held as f64 * seconds
-                }).sum();
-                let found = account.used_at(now, half_life);
-                prop_assert!((found - in_all).abs() <= 1e-12 * in_all.max(1e-300), "{found} {in_all} at {now}");
-            }
-        }
-
         #[test]
         fn a_pass_looks_at_owners_in_the_order_of_their_usage(
             shares in prop::collection::vec(prop::sample::select(vec![0.0, 1.0, 1.0, 2.5, 1e-20, 1e-40]), 1..7),
@@ -406,9 +333,9 @@ mod tests {
             let (rows, few): (Vec<u32>, _) = ((0..20).collect(), FewestServers::new(&[8]));
             let owner: Vec<u32> = (0..20).map(|job| job % shares.len() as u32).collect();
             let options = Options { order: Order::Fairshare, half_life, ..Options::default() };
-            let fair = Some(FairShares { owner: &owner, share: &shares });
+            let fair = Some(FairShares { owner: &owner, share: &shares, users: None });
             let setting = Setting { fair, ..Setting::new(jobs, &rows, &[8], &few, Network::default(), &options) };
-            let mut queue = FairQueue::new(&setting, |_| 0.0);
+            let mut queue = FairQueue::<OneLevel>::new(&setting, |_| 0.0);
             let (mut runs, mut now) = ([false; 20], 0.0);
             for (job, passed, most) in steps {
                 let (at, job) = (job, Job::at(job));

@@ -7,6 +7,7 @@
 mod conservative;
 mod estimate;
 mod fair;
+mod fair_levels;
 mod keyed;
 mod owners;
 mod pass;
@@ -24,6 +25,7 @@ use crate::speed::Speed;
 use conservative::Reservations;
 use estimate::Estimates;
 pub(crate) use fair::FairQueue;
+pub(crate) use fair_levels::{OneLevel, TwoLevels};
 pub(crate) use keyed::KeyedQueue;
 use owners::Owners;
 use pass::Scratch;

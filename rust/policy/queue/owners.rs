@@ -1,6 +1,6 @@
 //! Tracks which jobs may be tried next where owners have quotas (docs/priorities-reference.md#quotas).
 //!
-//! Classes that differ only in their owner are a group: their jobs are placed, or not, together. Invariant: after
+//! Classes that differ only in their owners are a group: their jobs are placed, or not, together. Invariant: after
 //! `refresh` the classes of a group whose jobs may start are in one of two tournaments by their first job; those over
 //! quota are apart from the others, since they evict no job. For example, of ten owners with a thousand waiting jobs
 //! of 8 GPUs each, nine of which are held back, a pass examines one job.
@@ -23,8 +23,8 @@ use std::ops::Range;
 pub(super) struct Owners<T> {
     groups: Vec<Group<T>>,
     classes: Vec<Class>,
-    /// The classes of each owner that has a quota, by the GPUs of a job.
-    of_owner: Vec<Vec<usize>>,
+    /// The classes to whose jobs a quota applies, by the GPUs of a job.
+    of_quota: Vec<Vec<usize>>,
     /// How many of these, from the first on, were within the quota at the last check. At first no owner holds GPUs.
     within: Vec<usize>,
     /// Classes whose jobs may start.
@@ -35,7 +35,7 @@ pub(super) struct Owners<T> {
     moved: Vec<usize>,
 }
 
-/// Classes that differ only in their owner; all of them under a strict queue.
+/// Classes that differ only in their owners; all of them under a strict queue.
 #[derive(Clone, Debug)]
 struct Group<T> {
     classes: Range<usize>,
@@ -51,6 +51,7 @@ struct Group<T> {
 #[derive(Clone, Copy, Debug)]
 struct Class {
     group: usize,
+    /// The owners of its jobs, one of each book of quotas.
     owner: u32,
     num_gpus: u32,
     standing: Claimant,
@@ -69,7 +70,7 @@ impl<T: Copy + Ord> Owners<T> {
         let mut owners = Self {
             groups: Vec::new(),
             classes: Vec::new(),
-            of_owner: vec![Vec::new(); quotas.list.len()],
+            of_quota: vec![Vec::new(); quotas.list.len()],
             within: vec![0; quotas.list.len()],
             open: OrderedBits::new(queue.classes()),
             stale: Vec::new(),
@@ -89,12 +90,10 @@ impl<T: Copy + Ord> Owners<T> {
             owners.groups[group].classes.end = number + 1;
             let class = Class { group, owner, num_gpus: demand.units(), standing: Claimant::HeldBack, is_stale: false };
             owners.classes.push(class);
-            if let Some(own) = owners.of_owner.get_mut(owner as usize) {
-                own.push(number);
-            }
+            quotas.of(owner).for_each(|place| owners.of_quota[place].push(number));
         }
         let num_gpus = |&class: &usize| owners.classes[class].num_gpus;
-        for ((own, within), quota) in owners.of_owner.iter_mut().zip(&mut owners.within).zip(quotas.list) {
+        for ((own, within), quota) in owners.of_quota.iter_mut().zip(&mut owners.within).zip(quotas.list) {
             own.sort_by_key(num_gpus);
             *within = own.partition_point(|class| u64::from(num_gpus(class)) <= quota.gpus);
         }
@@ -127,17 +126,17 @@ impl<T: Copy + Ord> Owners<T> {
 
     /// Updates what changed.
     pub(super) fn refresh<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, queue: &impl WaitingQueue<Spot = T>) {
-        while let Some(owner) = state.next_stirred() {
+        while let Some(place) = state.next_stirred() {
             // If a job is beyond the quota, so is a larger one: only the classes between then and now change their
-            // standing.
-            let own = std::mem::take(&mut self.of_owner[owner as usize]);
-            let then = self.within[owner as usize];
-            let is_within = |&class: &usize| state.standing(owner, self.classes[class].num_gpus) == Claimant::Within;
+            // standing in it.
+            let own = std::mem::take(&mut self.of_quota[place as usize]);
+            let then = self.within[place as usize];
+            let is_within = |&class: &usize| state.is_within(place, self.classes[class].num_gpus);
             let fewer = own[..then].iter().rev().take_while(|class| !is_within(class)).count();
             let more = if fewer > 0 { 0 } else { own[then..].iter().take_while(|class| is_within(class)).count() };
             own[then - fewer..then + more].iter().for_each(|&class| self.stir(class));
-            self.within[owner as usize] = then - fewer + more;
-            self.of_owner[owner as usize] = own;
+            self.within[place as usize] = then - fewer + more;
+            self.of_quota[place as usize] = own;
         }
         while let Some(number) = self.stale.pop() {
             let class = &mut self.classes[number];

@@ -1,6 +1,6 @@
 //! Tests the queues against a sorted list.
 
-use super::{FairQueue, FixedQueue, KeyedQueue, WaitingQueue};
+use super::{FairQueue, FixedQueue, KeyedQueue, OneLevel, WaitingQueue};
 use crate::cluster::{FewestServers, Network};
 use crate::ids::Job;
 use crate::options::{Discipline, Options, Order};
@@ -20,7 +20,11 @@ fn check<L: WaitingQueue>(options: &Options, sizes: &[u32], keys: &[u8], steps: 
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
     let owner: Vec<u32> = keys.iter().map(|&key| u32::from(key)).collect();
     let setting = Setting {
-        fair: (options.order == Order::Fairshare).then_some(FairShares { owner: &owner, share: &[1.0; 6] }),
+        fair: (options.order == Order::Fairshare).then_some(FairShares {
+            owner: &owner,
+            share: &[1.0; 6],
+            users: None,
+        }),
         ..Setting::new(jobs, &rows, &[8], &few, Network::default(), options)
     };
     let mut queue = L::new(&setting, |job| duration[job.index()]);
@@ -111,6 +115,6 @@ proptest! {
         let options = Options { order: Order::Qssf, ..options };
         check::<KeyedQueue<false>>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Fairshare, ..options };
-        check::<FairQueue>(&options, &sizes, &keys, &steps);
+        check::<FairQueue<OneLevel>>(&options, &sizes, &keys, &steps);
     }
 }

@@ -391,7 +391,8 @@ impl WaitingQueue for FixedQueue {
 fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if let Some(fair) = setting.fair {
-        let owner = |job: Job| fair.owner[job.index()];
+        let owners = fair.users.map_or(fair.owner, |users| users.user);
+        let owner = |job: Job| owners[job.index()];
         if setting.side.quotas.is_some() {
             Grouped::new(n, |job| (setting.class_of(job), owner(job)), ordered)
         } else if setting.has_standing() {
