@@ -177,6 +177,9 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, ...]]:
         for key, column in rows.items():
             if np.any(column != NOTHING.get(key, NONE)):
                 yield f"log.{key}", *("-" if word == str(NONE) else word for word in _words(column))
+    elif name in ("quotas", "fair"):
+        for number, part in enumerate(value):
+            yield from _values(f"{name}.{number}", part)
     elif isinstance(value, tuple) and name != "network":
         for number, column in enumerate(value):
             yield f"{name}.{number}", *_words(column)

@@ -160,6 +160,7 @@ def names_in(value: object) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
+ROOM = ("gpus", "borrow")
 CAUSES = {"too few": "wait_gpus", "apart": "wait_fragmented"} | dict.fromkeys(
     ("turn", "behind", "reserved", "kept", "over quota", "ranked behind", "maintenance", "recorded"),
     "wait_behind",
@@ -243,20 +244,24 @@ def _check_reason(expected: WaitingModel, story: Story, fact: Fact) -> None:
             assert told["head"] == ahead[0]
             assert told.get("ahead", len(ahead)) == len(ahead)
     if fact.kind == "over quota":
-        quota = expected.outcome.quota
-        assert quota is not None
-        column = "vc" if quota["vc"].null_count() == 0 else "user"
-        time, before = fact.time, told["when"] == "just before"
-        holds = sum(
-            gpus
-            for name, gpus, start, end in expected.stays
-            if (start < time <= end if before else start <= time < end)
-            and expected.jobs[name][column] == expected.jobs[story.job][column]
-            and name in expected.vc_of(story.job)
-        )
-        (most,) = quota.filter(pl.col(column) == expected.jobs[story.job][column])["gpus"]
-        assert (told["owner_holds"], told["quota"]) == (holds, most)
-        assert holds + expected.jobs[story.job]["num_gpus"] > most
+        assert (told["owner_holds"], told["quota"]) == next(_held_back(expected, story, fact))
+
+
+def _held_back(expected: WaitingModel, story: Story, fact: Fact) -> Iterator[tuple[int, int]]:
+    """What its owner held, and might, in each book that held a job back at the moment of a fact."""
+    time, before = fact.time, fact.figures["when"] == "just before"
+    there = [
+        (expected.jobs[name], gpus)
+        for name, gpus, start, end in expected.stays
+        if (start < time <= end if before else start <= time < end) and name in expected.vc_of(story.job)
+    ]
+    job = expected.jobs[story.job]
+    for book in (expected.outcome.quota, expected.outcome.quota_2):
+        for row in () if book is None else book.filter(~pl.col("borrow")).rows(named=True):
+            (column,) = (name for name, value in row.items() if value is not None and name not in ROOM)
+            holds = sum(gpus for other, gpus in there if str(other[column]) == row[column])
+            if str(job[column]) == row[column] and holds + job["num_gpus"] > row["gpus"]:
+                yield holds, row["gpus"]
 
 
 def _check_heads(expected: WaitingModel, story: Story, fact: Fact) -> None:

@@ -88,7 +88,7 @@ class WaitingModel:
         self.work = dict(zip(self.jobs, profiled.iterations.tolist(), strict=True))
         return dict(zip(self.jobs, profiled.estimate.tolist(), strict=True))
 
-    def order(self, time: float, job: str) -> dict[str, float]:
+    def order(self, time: float, job: str) -> Mapping[str, object]:
         """The keys of a queue."""
         name, jobs = str(self.options["order"]), self.jobs
         if name == "sjf":
@@ -104,22 +104,29 @@ class WaitingModel:
         column = name.removeprefix("column:")
         return {own: float(row[column]) if column != name else 0.0 for own, row in jobs.items()}
 
-    def _used(self, name: str, time: float, job: str) -> float:
-        """What the owner of a job has used by an instant, in the cluster of another."""
+    def _used(self, name: str, time: float, job: str) -> tuple[float, ...]:
+        """What the owners of a job have used by an instant, in the cluster of another."""
         shares = self.outcome.fair_shares
-        columns = [c for c in ("user", "vc") if any(c in row for row in self.jobs.values())]
+        columns = [c for c in ("user", "vc") if any(c in row for row in self.jobs.values())][:1]
         if shares is not None:
-            columns = ["user" if "user" in shares.columns and shares["user"].null_count() == 0 else "vc"]
-        said = {} if shares is None else {r[columns[0]]: r["share"] for r in shares.rows(named=True)}
-        owner = {own: row[columns[0]] for own, row in self.jobs.items()}
-        told = tuple((own, 1.0 if share is None else share) for own, share in said.items())
-        fair = Fair(tuple(owner.values()), told, self.options["half_life"])
-        stays = [
-            (gpus * (self.jobs[own].get("gpu_share") or 1), start, min(end, time))
-            for own, gpus, start, end in self.stays
-            if start < time and owner[own] == owner[name] and own in self.vc_of(job)
-        ]
-        return fair.ratio(owner[name], stays, time)
+            columns = [c for c in shares.columns if c != "share"]
+            if shares.columns == ["vc", "user", "share"]:
+                columns = ["user" if shares["user"].null_count() == 0 else "vc"]
+        owner = {own: tuple(_text(row[c]) for c in columns) for own, row in self.jobs.items()}
+        told = []
+        for row in () if shares is None else shares.rows(named=True):
+            names = tuple(row[c] for c in columns if row[c] is not None)
+            told.append((names, 1.0 if row["share"] is None else row["share"]))
+        fair = Fair(tuple(owner.values()), tuple(told), self.options["half_life"])
+        found = []
+        for level in fair.levels([*owner].index(name)):
+            stays = [
+                (gpus * (self.jobs[own].get("gpu_share") or 1), start, min(end, time))
+                for own, gpus, start, end in self.stays
+                if start < time and owner[own][: len(level)] == level and own in self.vc_of(job)
+            ]
+            found.append(fair.ratio(level, stays, time))
+        return tuple(found)
 
     @cached_property
     def stays(self) -> list[tuple[str, int, float, float]]:
@@ -155,3 +162,7 @@ class WaitingModel:
         if any(close):
             return None
         return sorted((name for name in waiting if places[name] < places[job]), key=places.__getitem__)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -27,6 +27,7 @@ JOBS: Final = pl.DataFrame(
         "num_gpus": pl.Series([4, 4, 8, 2, 3, 8], dtype=pl.UInt32),
         "duration": [30.0, 45.5, 10.0, 60.0, 7.0, 5.0],
         "user": ["ann", "ann", "bob", "a, b", None, "bob"],
+        "account": pl.Series([7, 7, 8, 7, 8, None], dtype=pl.Int64),
         "priority": pl.Series([0, 0, 3, None, -(2**31), 2**31 - 1], dtype=pl.Int32),
         "preemptible": [True, None, False, True, False, True],
     }
@@ -37,6 +38,9 @@ QUOTAS: Final = pl.DataFrame(
         "gpus": pl.Series([4, 8, 2], dtype=pl.UInt64),
         "borrow": [True, False, False],
     }
+)
+TREE: Final = pl.DataFrame(
+    {"account": [7, 7, 7, 8], "user": [None, "ann", "a, b", "bob"], "share": [2.0, 0.0, None, 1.5]}
 )
 SHARES: Final = pl.DataFrame({"user": ["ann", "bob", "a, b"], "share": [1.0, 0.0, 2.5]})
 
@@ -75,7 +79,7 @@ def use(path: Path) -> None:
     message = explained(lambda: Quotas.read(path, ReadContext(JOBS)))
     if message is None:
         return
-    owner, gpus, borrow = message.columns(JOBS)
+    ((owner, gpus, borrow),) = message.engine_columns(JOBS)
     assert len(gpus) == len(borrow) == message.frame.height
     assert ((owner < len(gpus)) | (owner == 2**32 - 1)).all()
     assert set(range(len(gpus))) <= set(owner.tolist())
@@ -136,6 +140,18 @@ def test_shares_of_csv(folder: Path, data: bytes) -> None:
 @given(table=damaged_table(SHARES.to_arrow()))
 def test_shares_of_parquet(folder: Path, table: pa.Table) -> None:
     share(written_parquet(folder / "shares.parquet", table))
+
+
+@fuzzed
+@given(data=damaged_text(TREE.write_csv()))
+def test_a_tree_of_csv(folder: Path, data: bytes) -> None:
+    share(written(folder / "tree.csv", data))
+
+
+@fuzzed
+@given(table=damaged_table(TREE.to_arrow()))
+def test_a_tree_of_parquet(folder: Path, table: pa.Table) -> None:
+    share(written_parquet(folder / "tree.parquet", table))
 
 
 @fuzzed

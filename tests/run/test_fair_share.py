@@ -133,7 +133,7 @@ def test_each_owner_of_a_quota_is_looked_at_anew() -> None:
             "vc\nu\n",
             "row 1 (line 2), column vc: u: expected an owner of jobs: the job table has no column vc",
         ),
-        ("share\n1\n", "row 1 (line 2), column vc: null: expected the name of an owner, in the column vc or"),
+        ("share\n1\n", "has no column of owners; beside share give a column of the job table, such as user"),
     ],
 )
 def test_a_bad_file(tmp_path: Path, rows: str, told: str) -> None:

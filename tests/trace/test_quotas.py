@@ -41,7 +41,8 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("borrow,more,user,gpus\ntrue,x,ann,4\nfalse,,bob,2\n")
     result = Quotas.read(path, ReadContext(JOBS))
-    assert result.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    rules = {name: column.dtype for name, column in COLUMNS.items()}
+    assert result.frame.schema == {"vc": pl.String, "user": pl.String, **rules}
     assert result.frame.select("user", "gpus", "borrow").rows() == ROWS
     assert result.frame["vc"].null_count() == 2
     assert (result.source, result.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
@@ -55,14 +56,14 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
 
 
 def test_columns_for_the_engine() -> None:
-    owner, gpus, borrow = Quotas.read(
-        frame([("bob", 2, False), ("ann", 0, True)]), ReadContext(JOBS)
-    ).columns(JOBS)
+    result = Quotas.read(frame([("bob", 2, False), ("ann", 0, True)]), ReadContext(JOBS))
+    ((owner, gpus, borrow),) = result.engine_columns(JOBS)
     assert (owner.tolist(), gpus, borrow) == ([1, 1, 0, 2**32 - 1], [2, 0], [False, True])
     assert owner.dtype == np.uint32
     by_vc = Quotas.read(frame([("right", 3, True)], "vc"), ReadContext(JOBS))
     assert by_vc.column == "vc"
-    assert by_vc.columns(JOBS)[0].tolist() == [2**32 - 1, 2**32 - 1, 0, 0]
+    ((owner, *_),) = by_vc.engine_columns(JOBS)
+    assert owner.tolist() == [2**32 - 1, 2**32 - 1, 0, 0]
 
 
 OWNER = "; name a value of that column of the job table, or drop the row"
@@ -99,32 +100,30 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     assert said == f"{path}: row 2 (line 3), {told}"
 
 
-BOTH = "the name of an owner, in the column vc or in the column user"
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         (3, "quota: expected a path, or a table of polars, pyarrow, pandas"),
         (
             pl.DataFrame({"user": ["ann"], "gpus": [4]}),
-            "<quota>: has no column borrow; quotas have the columns gpus, borrow, and may have vc, user",
+            "<quota>: has no column borrow; quotas have the columns gpus, borrow, and one of owners,"
+            " such as user",
         ),
         (frame([]), "<quota>: holds no quotas, only column names"),
         (
             pl.DataFrame({"gpus": [4], "borrow": [True]}),
-            f"<quota>: row 1, column vc: null: expected {BOTH}{OWNER}",
+            "<quota>: has no column of owners; beside gpus, borrow give a column of the job table, such as user",
         ),
         (
             pl.DataFrame(
                 {"vc": ["left", None], "user": [None, "ann"], "gpus": [4, 4], "borrow": [True, True]}
             ),
-            "<quota>: row 2, column user: ann: expected nothing: the owners of this file are virtual",
+            "<quota>: row 2, column user: ann: expected nothing: the owners of this file are those of vc",
         ),
         (
             pl.DataFrame({"vc": ["left"], "user": ["ann"], "gpus": [4], "borrow": [True]}),
-            "<quota>: row 1, column user: ann: expected nothing: the owners of this file are virtual clusters"
-            " (vc); give users a file of their own",
+            "<quota>: row 1, column user: ann: expected nothing: the owners of this file are those of vc; give"
+            " them a file of their own",
         ),
         (
             pl.DataFrame({"user": [1.5], "gpus": [4], "borrow": [True]}),
@@ -147,7 +146,7 @@ def test_owners_are_checked_against_each_table() -> None:
     assert Quotas.read(result, ReadContext(JOBS)) is result
     with pytest.raises(InputError, match="no job of the table has this user"):
         Quotas.read(result, ReadContext(JOBS.filter(pl.col("user") == "ann")))
-    with pytest.raises(InputError, match="the job table has no column user; add it to the job table"):
+    with pytest.raises(InputError, match="the job table has no column user; add it there, or name"):
         Quotas.read(result, ReadContext(JOBS.drop("user")))
 
 

@@ -47,6 +47,13 @@ def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster)
     return found
 
 
+def missing_files(name: str, given: Any, folder: Path) -> list[str]:
+    """The paths that an option of a side table names and that lead to no file."""
+    paths = given if isinstance(given, tuple) else (given,)
+    named = [path for path in paths if name in KINDS and path is not None and not is_draw(path)]
+    return [path for path in named if not (folder / path).is_file()]
+
+
 def _epoch(path: str, table: JobTable | None) -> datetime | None:
     """What 0 is on the clock of a trace, of a file or given as a table; None where it does not say."""
     said = None if table is not None else parse_epoch(read_metadata(path).get(EPOCH))

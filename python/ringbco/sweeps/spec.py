@@ -22,13 +22,12 @@ from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
 from ringbco.run.custom_policy import SerializedPolicy, serialized
 from ringbco.run.options import PARTS, is_followed, is_log, resolve_policy
-from ringbco.run.outage_draws import is_draw
 from ringbco.run.registry import BUILT_IN
 from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_options
 from ringbco.sweeps.document import FORM, RUN, NamedRuns, check_named, plain_name, read_document, varied
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
-from ringbco.sweeps.side_inputs import SideTables, read_side_inputs
+from ringbco.sweeps.side_inputs import SideTables, missing_files, read_side_inputs
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.side_tables import KINDS
@@ -327,26 +326,13 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        for path in read if isinstance(read, tuple) else (read,):
-            if (
-                name in KINDS
-                and path is not None
-                and not is_draw(path)
-                and not (self._folder / path).is_file()
-            ):
-                expected = "the path of a table, relative to the specification"
-                raise self._error(expected, where, show_toml(path), hint="there is no such file")
+        for path in missing_files(name, read, self._folder):
+            expected = "the path of a table, relative to the specification"
+            raise self._error(expected, where, show_toml(path), hint="there is no such file")
         if name == "tables" and read is not None:
             read = replace(RateTable.read(self._folder / read), source=read)
         self._try(name, read, where)
         return read
-
-    def _check_files(self, paths: Iterable[str | None], where: str) -> None:
-        """Refuses a side table that is not there."""
-        for path in paths:
-            if path is not None and not is_draw(path) and not (self._folder / path).is_file():
-                expected = "the path of a table, relative to the specification"
-                raise self._error(expected, where, show_toml(path), hint="there is no such file")
 
     def _policy(self, name: str) -> str:
         """The name with the path of a policy's file from the root: workers stand elsewhere."""

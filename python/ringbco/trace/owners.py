@@ -59,7 +59,8 @@ class OfOwners(SideTable):
         """As `SideTable.read`; a table that was read without the job table is checked against it."""
         if isinstance(given, cls):
             form = cls.form_for(known or ReadContext())
-            return replace(given, frame=read_side_table(given.frame, form, source or given.source)[0])
+            frame = read_side_table(given.frame, form, source or given.source)[0]
+            return given if frame.equals(given.frame) else replace(given, frame=frame)
         return super().read(given, known, source)
 
     @property
@@ -69,7 +70,7 @@ class OfOwners(SideTable):
 
 
 def _owner_columns(frame: pl.DataFrame, rules: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """The columns of owners of a checked table: those of its levels; of a single level the one with values."""
+    """The columns of owners of a checked table: all of its levels, or of one level that with values."""
     names = [name for name in frame.columns if name not in rules]
     if most > 1 and tuple(frame.columns) != (*USUAL, *rules):
         return tuple(names[:most])
@@ -114,7 +115,8 @@ def _laid_out(raw: Raw, form: Form, names: list[str], most: int) -> dict[str, Co
 
 
 def _is_empty(cells: pl.Series) -> bool:
-    return bool((cells.is_null() | (cells.cast(pl.String) == "")).all())
+    said = cells.is_not_null() & (cells != "") if cells.dtype == pl.String else cells.is_not_null()
+    return not said.any()
 
 
 def _faults(

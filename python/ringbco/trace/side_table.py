@@ -287,6 +287,7 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     if missing:
         others = [name for name in form.columns if name not in form.needed]
         may = f", and may have {', '.join(others)}" if others else ""
+        may += ", and one of owners, such as user" if form.owners is not None else ""
         raise InputError(
             f"has no column {', '.join(missing)}",
             file=source,

@@ -134,7 +134,9 @@ impl<T: Copy + Ord> Owners<T> {
             let is_within = |&class: &usize| state.is_within(place, self.classes[class].num_gpus);
             let fewer = own[..then].iter().rev().take_while(|class| !is_within(class)).count();
             let more = if fewer > 0 { 0 } else { own[then..].iter().take_while(|class| is_within(class)).count() };
-            own[then - fewer..then + more].iter().for_each(|&class| self.stir(class));
+            // A class without jobs is examined when one comes. Accounts have many such classes, of users and arrays.
+            let waits = |&&class: &&usize| queue.first(class).is_some();
+            own[then - fewer..then + more].iter().filter(waits).for_each(|&class| self.stir(class));
             self.within[place as usize] = then - fewer + more;
             self.of_quota[place as usize] = own;
         }
