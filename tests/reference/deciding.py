@@ -97,6 +97,9 @@ class State:
         except ImpossibleError:
             return False
 
+    def quota(self, row: int) -> Held | None:
+        return next(filter(None, self.quotas(row)), None)
+
     def quotas(self, row: int) -> list[Held | None]:
         return self.world.held_of(int(row))  # type: ignore[no-any-return]
 

@@ -146,7 +146,7 @@ def test_owners_are_checked_against_each_table() -> None:
     assert Quotas.read(result, ReadContext(JOBS)) is result
     with pytest.raises(InputError, match="no job of the table has this user"):
         Quotas.read(result, ReadContext(JOBS.filter(pl.col("user") == "ann")))
-    with pytest.raises(InputError, match="the job table has no column user; add it there, or name"):
+    with pytest.raises(InputError, match="the job table has no column user; name the column as"):
         Quotas.read(result, ReadContext(JOBS.drop("user")))
 
 

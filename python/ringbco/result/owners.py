@@ -46,7 +46,7 @@ def check_column(frame: pl.DataFrame, column: str) -> None:
     """Raises UsageError for a column that the job table lacks, or that names no owners."""
     if column not in frame.columns:
         hint = hint_at(column, frame.columns)
-        raise UsageError(f"option by: {column}: expected a column of the job table{hint}")
+        raise UsageError(f"option by: {column}: the job table has no column of that name{hint}")
     if not is_of_names(frame[column].dtype):
         raise UsageError(
             f"option by: {column}: expected a column of text or of integers, not of {frame[column].dtype}"

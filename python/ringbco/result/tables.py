@@ -67,7 +67,13 @@ _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
     "outages": lambda options: bool(options.get("maintenance")),  # which is among them
 }
 """Side tables of which a run may have a copy where [options] does not say so."""
-_OF_OWNERS: Final = ("quota", "fair_shares")
+
+
+def _owners(option: str) -> tuple[str, ...]:
+    """The usual columns of owners of a side table, of which one may be null; it may have others instead."""
+    return USUAL if option in ("quota", "fair_shares") else ()
+
+
 _ROWS: Final = (
     ResultTable(
         *("jobs", schema.JOBS_SCHEMA, "finished job"),
@@ -92,11 +98,11 @@ _ROWS: Final = (
         ResultTable(
             *(name, form.schema, f"row of the {form.noun} given"),
             f"`--{form.option.replace('_', '-')}`" + (", given again" if at else ""),
-            tuple(name for name, column in form.columns.items() if not column.required),
+            (*(name for name, column in form.columns.items() if not column.required), *_owners(form.option)),
             "" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
             stem=name.replace("_", "-") if at else "",
-            more=dict.fromkeys(USUAL, pl.String()) if form.option in _OF_OWNERS else {},
+            more=dict.fromkeys(_owners(form.option), pl.String()),
         )
         for form in (kind.form for kind in KINDS.values())
         for at, name in enumerate(BOOKS if form.option == "quota" else (form.table,))

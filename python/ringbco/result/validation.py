@@ -22,12 +22,13 @@ from ringbco.result.run_validation import Record, Refusing
 from ringbco.result.schema import GPUS_SCHEMA
 from ringbco.result.tables import TABLES
 from ringbco.result.window import measured
+from ringbco.trace.quotas import BOOKS
 
 _NUMBER: Final = "a finite number"
 # A trace counts microseconds, and a chart adds and squares: beyond this they would overflow.
 _MOST: Final = 1e150
 _TOLD: Final = (
-    *("jobs", "stays_written", "allocations", "replicas", "outages", "quota", "fair_shares", "rungs"),
+    *("jobs", "stays_written", "allocations", "replicas", "outages", *BOOKS, "fair_shares", "rungs"),
 )
 """The tables that a story reads."""
 _SHARE: Final = (lambda share: (share > 0) & (share <= 1), "a share > 0 and <= 1, or none")

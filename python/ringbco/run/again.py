@@ -24,6 +24,7 @@ from ringbco.run.plan import plan
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import UNREAD, JobTable, read_jobs
+from ringbco.trace.quotas import BOOKS
 from ringbco.trace.side_tables import KINDS
 
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
@@ -268,7 +269,7 @@ def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str
     """The options as the command takes them; InputError for one that it does not know."""
     known = {option.name: name for name, option in _OPTIONS[command].items()}
     given = {}
-    ignored = set(_WITHOUT_MEANING)
+    ignored = {*_WITHOUT_MEANING, *(TABLES[name].key for name in BOOKS)}
     if command == "plan":
         ignored |= set(REPLAY) - set(known.values())  # which a plan fixes
     for name, value in options.items():
