@@ -21,6 +21,7 @@ from ringbco.result.figures import FIGURES, Figure
 from ringbco.result.tables import TABLES
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
+from ringbco.trace.quotas import BOOKS
 from ringbco.units import plain
 
 OPTION_TYPES: Final = Path("python/ringbco/run/option_types.pyi")
@@ -208,7 +209,11 @@ def _of_figures() -> str:
 
 def _of_tables() -> str:
     """Every table of a result: its file, what a row is, which runs have it."""
-    rows = [(row.file, row.about, row.when or "all") for row in TABLES.values()]
+    rows = [
+        (f"{row.file}, ..." if row.name in BOOKS[1:] else row.file, row.about, row.when or "all")
+        for row in TABLES.values()
+        if row.name not in BOOKS[2:]
+    ]
     return _in_rows(("file", "one row per", "which runs have it"), rows)
 
 

@@ -183,7 +183,7 @@ class Diff:
         return self._groups("user", "user")
 
     def owners(self, column: str) -> list[dict[str, Any]]:
-        """The same by the owners of one of the columns `by`; jobs that name none are those of nobody."""
+        """The same by the owners of one of the columns `by`; jobs that name none are one owner."""
         return self._groups(called(column), "owner")
 
     def by_owner(self) -> list[tuple[str, str, list[dict[str, Any]]]]:

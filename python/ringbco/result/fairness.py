@@ -26,7 +26,7 @@ _PAYERS: Final = 3
 
 
 def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
-    """One row per owner, those with most GPU-hours first; jobs that name none are those of nobody.
+    """One row per owner, those with most GPU-hours first; jobs that name none are one owner.
 
     column: of the job table, of text or of integers. Columns: owner; jobs; gpu_hours; share, of all owners'
     GPU-hours; due, the owner's share of the quotas of the first file, if they are of this column, else 1 /

@@ -26,7 +26,7 @@ def called(column: str) -> str:
 
 
 def owners_of(outcome: Outcome, column: str) -> pl.Series:
-    """The owner of each row of `outcome.jobs`, as text; `NOBODY` for a job without one.
+    """The owner of each row of `outcome.jobs`, as text; nobody for a job without one.
 
     The column is that of jobs.parquet, else of the job table that was replayed. Raises UsageError where
     neither has it, the job table is no longer available, or the column is of another type than text or

@@ -129,7 +129,10 @@ class Options(TypedDict, total=False):
     Default: false.
     """
     quota: object | None
-    """GPUs each owner may hold. Columns: vc or user, gpus, borrow (docs/priorities.md). Default: none."""
+    """GPUs that each owner's jobs may hold together. Columns: the owner, as a column of JOBS such as
+    user, account or array; gpus; borrow. Repeatable: a job must be within every file
+    (docs/priorities.md#quotas). Default: none.
+    """
     enforce_limits: bool
     """End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not
     (docs/operators.md). Default: false.
@@ -176,8 +179,10 @@ class Options(TypedDict, total=False):
     half_life: float
     """Order fairshare: seconds after which a used GPU-second counts half; such as 7d. Default: 604800."""
     fair_shares: object | None
-    """Order fairshare: each owner's share. Columns: vc or user, share (docs/operators.md#fair-share).
-    Default: equal shares for users, or for virtual clusters if the table has no users.
+    """Order fairshare: each owner's share. Columns: the owner, as a column of JOBS such as user;
+    share. With two, such as account and user, Slurm's Fair Tree: accounts share the cluster,
+    users their account (docs/operators.md#fair-share). Default: equal shares for users, or for
+    virtual clusters if the table has no users.
     """
     estimate_factor: float
     """Queues easy, conservative, and --maintenance: factor by which estimates of run time are
