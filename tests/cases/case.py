@@ -46,7 +46,7 @@ FILES = {
         "replicas": pl.UInt32,
         "gpus_per_replica": pl.UInt32,
     },
-    "fair_shares": {"share": pl.Float64},
+    "fair_shares": {"array": pl.Int64, "share": pl.Float64},
     "quota": QUOTAS,
     "quota-2": QUOTAS,
     "tables": {

@@ -1,4 +1,4 @@
-"""Owners by any column, by hand: several files of quotas, and fair shares on two levels (docs/operators.md)."""
+"""Owners by any column, by hand: several files of quotas, fair shares on two levels (docs/operators.md)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_two_books() -> None:
 
 
 def test_a_ranking_counts_a_job_only_if_it_is_within_all_books() -> None:
-    """At 0 s the first job of ann is over its account's quota, and takes nothing of ann's. At 10 s it is first."""
+    """At 0 s ann's first job is over its account's quota, and takes nothing of ann's. At 10 s it is first."""
     rows: list[Row] = [
         (0.0, 2, 10.0, "bob", "x", None),
         (0.0, 3, 20.0, "ann", "x", None),
@@ -141,8 +141,8 @@ def test_a_verb_beyond_the_quota_of_any_file_is_refused() -> None:
 
 def tables(folder: Path) -> None:
     (folder / "jobs.csv").write_text(
-        "job_id,submit_time,num_gpus,duration,account,array\nt0,0,1,100,x,17\nt1,0,1,100,x,17\nt2,0,1,100,x,17\n"
-        "m,0,3,50,x,\nn,0,4,70,y,\n"
+        "job_id,submit_time,num_gpus,duration,account,array\nt0,0,1,100,x,17\nt1,0,1,100,x,17\n"
+        "t2,0,1,100,x,17\nm,0,3,50,x,\nn,0,4,70,y,\n"
     )
     (folder / "arrays.csv").write_text("array,gpus,borrow\n17,2,false\n")
     (folder / "accounts.csv").write_text("account,gpus,borrow\nx,4,false\n")
@@ -243,20 +243,42 @@ JOBS = pl.DataFrame(
     }
 )
 DROP = "; name a value of that column of the job table, or drop the row"
+NOTHING = "expected nothing: the owners of this file are those of"
+ALONE = "give them a file of their own"
+OWNER = "expected an owner of jobs: "
+NO_JOB = OWNER + "no job of the table has this"
+ONCE = "expected every owner once; drop one of the two rows"
+FLOATS = (
+    "column load: 0.5: expected an owner of jobs: the job table's column load is Float64, not of text or of"
+    " integers; take another column for owners"
+)
+FIRST, SECOND = "row 1 (line 2), ", "row 2 (line 3), "
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("account,gpus,borrow\nx,4,true\n,4,true\n", f"row 2 (line 3), column account: null: expected the name of an owner{DROP}"),
-        ("array,gpus,borrow\n17,4,true\n17,2,true\n", "row 2 (line 3), column array: 17: expected every owner once; drop one of the two rows"),
-        ("array,gpus,borrow\n18,4,true\n", f"row 1 (line 2), column array: 18: expected an owner of jobs: no job of the table has this array{DROP}"),
-        ("gpus,borrow\n4,true\n", "has no column of owners; beside gpus, borrow give a column of the job table, such as user"),
-        ("acount,gpus,borrow\nx,4,true\n", "row 1 (line 2), column acount: x: expected an owner of jobs: the job table has no column acount; did you mean account?"),
-        ("account,user,gpus,borrow\nx,,4,true\nx,ann,4,true\n", "row 2 (line 3), column user: ann: expected nothing: the owners of this file are those of account; give them a file of their own"),
-        ("load,gpus,borrow\n0.5,4,true\n", "row 1 (line 2), column load: 0.5: expected an owner of jobs: the job table's column load is Float64, not of text or of integers; take another column for owners"),
+        (
+            "account,gpus,borrow\nx,4,true\n,4,true\n",
+            f"{SECOND}column account: null: expected the name of an owner{DROP}",
+        ),
+        ("array,gpus,borrow\n17,4,true\n17,2,true\n", f"{SECOND}column array: 17: {ONCE}"),
+        ("array,gpus,borrow\n18,4,true\n", f"{FIRST}column array: 18: {NO_JOB} array{DROP}"),
+        (
+            "gpus,borrow\n4,true\n",
+            "has no column of owners; beside gpus, borrow give a column of the job table, such as user",
+        ),
+        (
+            "acount,gpus,borrow\nx,4,true\n",
+            f"{FIRST}column acount: x: {OWNER}the job table has no column acount; did you mean account?",
+        ),
+        (
+            "account,user,gpus,borrow\nx,,4,true\nx,ann,4,true\n",
+            f"{SECOND}column user: ann: {NOTHING} account; {ALONE}",
+        ),
+        ("load,gpus,borrow\n0.5,4,true\n", f"{FIRST}{FLOATS}"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_file_of_quotas(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "q.csv"
     path.write_text(text)
@@ -268,15 +290,24 @@ def test_a_bad_file_of_quotas(tmp_path: Path, text: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("account,user,share\n,ann,4\n", f"row 1 (line 2), column account: null: expected the name of an owner{DROP}"),
-        ("account,user,share\nx,,1\nx,,2\n", "row 2 (line 3), column user: null: expected every owner once; drop one of the two rows"),
-        ("account,user,share\nx,ann,1\nx,ann,2\n", "row 2 (line 3), column user: ann: expected every owner once; drop one of the two rows"),
-        ("account,user,share\nz,,1\n", f"row 1 (line 2), column account: z: expected an owner of jobs: no job of the table has this account{DROP}"),
-        ("account,user,share\ny,ann,1\n", f"row 1 (line 2), column user: ann: expected an owner of jobs: no job of the table has this user and account{DROP}"),
-        ("account,user,array,share\nx,ann,17,1\n", "row 1 (line 2), column array: 17: expected nothing: the owners of this file are those of account and user; give them a file of their own"),
-        ("account,load,share\nx,0.5,1\n", "row 1 (line 2), column load: 0.5: expected an owner of jobs: the job table's column load is Float64, not of text or of integers; take another column for owners"),
+        (
+            "account,user,share\n,ann,4\n",
+            f"{FIRST}column account: null: expected the name of an owner{DROP}",
+        ),
+        ("account,user,share\nx,,1\nx,,2\n", f"{SECOND}column user: null: {ONCE}"),
+        ("account,user,share\nx,ann,1\nx,ann,2\n", f"{SECOND}column user: ann: {ONCE}"),
+        ("account,user,share\nz,,1\n", f"{FIRST}column account: z: {NO_JOB} account{DROP}"),
+        (
+            "account,user,share\ny,ann,1\n",
+            f"{FIRST}column user: ann: {NO_JOB} user and account{DROP}",
+        ),
+        (
+            "account,user,array,share\nx,ann,17,1\n",
+            f"{FIRST}column array: 17: {NOTHING} account and user; {ALONE}",
+        ),
+        ("account,load,share\nx,0.5,1\n", f"{FIRST}{FLOATS}"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_file_of_shares(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "s.csv"
     path.write_text(text)

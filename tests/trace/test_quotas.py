@@ -106,13 +106,14 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
         (3, "quota: expected a path, or a table of polars, pyarrow, pandas"),
         (
             pl.DataFrame({"user": ["ann"], "gpus": [4]}),
-            "<quota>: has no column borrow; quotas have the columns gpus, borrow, and one of owners,"
-            " such as user",
+            "<quota>: has no column borrow; quotas have the columns gpus, borrow, and one of owners, such as"
+            " user",
         ),
         (frame([]), "<quota>: holds no quotas, only column names"),
         (
             pl.DataFrame({"gpus": [4], "borrow": [True]}),
-            "<quota>: has no column of owners; beside gpus, borrow give a column of the job table, such as user",
+            "<quota>: has no column of owners; beside gpus, borrow give a column of the job table, such as"
+            " user",
         ),
         (
             pl.DataFrame(
@@ -122,8 +123,8 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
         ),
         (
             pl.DataFrame({"vc": ["left"], "user": ["ann"], "gpus": [4], "borrow": [True]}),
-            "<quota>: row 1, column user: ann: expected nothing: the owners of this file are those of vc; give"
-            " them a file of their own",
+            "<quota>: row 1, column user: ann: expected nothing: the owners of this file are those of vc;"
+            " give them a file of their own",
         ),
         (
             pl.DataFrame({"user": [1.5], "gpus": [4], "borrow": [True]}),
