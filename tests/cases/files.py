@@ -112,6 +112,9 @@ def case_lines(title: str, case: Case, *, follow: bool = False) -> CaseLines | N
     if isinstance(expected, RowError):
         return None
     setup = _followed(case) if follow else case.setup()
+    types = setup.jobs.get("types")
+    if types is not None and any(on is not None for _, on, _ in types["kinds"]):
+        return None  # of which the file does not tell
     lines = [f"case {title}"]
     for name, value in {**setup.jobs, **setup.servers}.items():
         if name not in ZEROS or np.any(value):

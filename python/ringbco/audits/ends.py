@@ -108,16 +108,34 @@ class Ends:
 
     def beyond(self) -> Iterator[tuple[float, str]]:
         """When an owner first holds more than a quota without borrowing, and how much."""
-        for owner, (begun, ended) in self.owned.items():
+        for owner in self.owned:
             most, borrows = self.quota(owner)
             if borrows:
                 continue
+            begun, ended = self._counted(owner)
             times = np.unique(begun)
             held = np.searchsorted(begun, times, side="right") - np.searchsorted(ended, times, side="right")
             self.looked_at["evictions"] += times.size
             if (held > most).any():
                 at = int((held > most).argmax())
                 yield float(times[at]), f"{show_value(owner[1])} holds {held[at]} GPUs; its quota is {most}"
+
+    def _counted(self, owner: Owner) -> tuple[Floats, Floats]:
+        """When GPUs that count in an owner's quota began and ceased to be held.
+
+        A job that a ranking lets borrow in one file counts in no other: jobs that may do so are left out.
+        """
+        ranks = self.inputs.preempts or self.inputs.decides or self.inputs.resizes
+        if not ranks or not (self.inputs.quotas or ())[1:]:
+            return self.owned[owner]
+        rows = self._owners[owner][self.stays.job]
+        for at, book in enumerate(self.inputs.quotas or ()):
+            if at != owner[0]:
+                borrowers = [name for name, (_, borrows) in book.quotas.items() if borrows]
+                rows &= ~book.owner.is_in(borrowers).fill_null(value=False).to_numpy()[self.stays.job]
+        gpus = self.stays.gpus[rows]
+        begun, ceased = (np.sort(np.repeat(own[rows], gpus)) for own in (self.stays.start, self.stays.end))
+        return begun, ceased
 
     def all(self) -> Iterator[tuple[int, Told]]:
         """Every stay whose end cannot be."""
