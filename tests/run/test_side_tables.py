@@ -16,6 +16,7 @@ from ringbco.run.again import read_repeat
 from ringbco.run.results import MAKERS
 from ringbco.run.resume import key_of
 from ringbco.run.setup import prepare
+from ringbco.trace.quotas import BOOKS
 from ringbco.trace.side_tables import KINDS
 
 JOBS = busy_jobs(30).with_columns(model=pl.lit("m"), user=pl.lit("ann"))
@@ -40,7 +41,8 @@ def test_every_kind_is_tried() -> None:
 
 
 def test_every_table_of_a_result_has_one_maker() -> None:
-    assert sorted([*MAKERS, *(kind.form.table for kind in KINDS.values())]) == sorted(TABLES)
+    copies = {kind.form.table for kind in KINDS.values()} | {*BOOKS}
+    assert sorted([*MAKERS, *copies]) == sorted(TABLES)
 
 
 @pytest.fixture(params=KINDS)
@@ -76,7 +78,8 @@ def test_a_folder_has_its_copy_and_repeats(kind: str, tmp_path: Path) -> None:
     made.write(tmp_path / "r")
     form = KINDS[kind].form
     assert (tmp_path / "r" / form.file).is_file()
-    assert getattr(made, form.table).columns == list(form.schema)
+    owners = ["vc", "user"] if kind in ("quota", "fair_shares") else []
+    assert getattr(made, form.table).columns == [*owners, *form.schema]
     same(ringbco.Outcome.read(tmp_path / "r"), made)
     same(read_repeat(tmp_path / "r").run(), made)
     followed = ringbco.replay(jobs, CLUSTER, policy=f"log:{tmp_path / 'r' / 'decisions.parquet'}")

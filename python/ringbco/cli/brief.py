@@ -45,7 +45,7 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
         "--out": "The folder to make. Required.",
         "--seeds": "Repeat each replay with slightly moved submissions, to tell differences from chance.",
         "--sort": "Sort by this measure, best first, such as p99_wait.",
-        "--by": "Also print the figures of each user or virtual cluster.",
+        "--by": "Also print the figures of each owner, by user, vc or another column. Repeatable.",
         "--all": "Print all measures, not only the five main ones.",
         **_COMMON,
         **_LAST,
