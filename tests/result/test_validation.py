@@ -14,6 +14,7 @@ from ringbco.errors import InputError
 from ringbco.result.outcome import _with_tables
 from ringbco.result.tables import TABLES
 from ringbco.result.validation import _TOLD, check_stay_log, check_story
+from ringbco.trace.quotas import BOOKS
 
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
 QUOTA = pl.DataFrame({"user": ["u0"], "gpus": [12], "borrow": [True]})
@@ -23,7 +24,9 @@ OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0], "c
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
     jobs = busy_jobs(40).with_columns(user=pl.lit("u0"), deadline=pl.col("submit_time") + 900)
-    return replay(jobs, "4x4", policy="fifo", outages=OUTAGES, quota=QUOTA, services=SERVICES, decisions=True)
+    return replay(
+        jobs, "4x4", policy="fifo", outages=OUTAGES, quota=[QUOTA] * 2, services=SERVICES, decisions=True
+    )
 
 
 def changed(outcome: Outcome, table: str, column: str, value: Any) -> Outcome:
@@ -38,7 +41,9 @@ def test_a_sound_result_is_told_of(outcome: Outcome) -> None:
     check_story(outcome)
 
 
-@pytest.mark.parametrize("table", [name for name in _TOLD if name not in ("fair_shares", "rungs")])
+@pytest.mark.parametrize(
+    "table", [name for name in _TOLD if name not in ("fair_shares", "rungs", *BOOKS[2:])]
+)
 def test_a_null_and_a_nan_are_named(outcome: Outcome, table: str) -> None:
     frame: pl.DataFrame = getattr(outcome, table)
     row = TABLES[table]
