@@ -20,6 +20,18 @@ SERVERS: Final = "recorded_servers"
 _PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
 
 
+def recorded_starts(frame: pl.DataFrame) -> NDArray[np.float64] | None:
+    """The recorded starts of a job table, s, NaN where one is unknown; None of a table without."""
+    if START not in frame.columns or frame[START].null_count() == frame.height:
+        return None
+    return frame[START].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def without(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without recorded starts and places, which other submissions would not have had."""
+    return frame.drop(START, SERVERS, strict=False)
+
+
 def columns(table: JobTable, num_servers: int) -> RecordedColumns:
     """Recorded starts, and rows, servers and GPUs of the recorded places, as the engine takes them.
 
