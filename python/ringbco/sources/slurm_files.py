@@ -164,7 +164,7 @@ class ScontrolNodes:
 
 @dataclass(frozen=True)
 class NotRead:
-    """A file of Slurm that may be given and is not read. begins: its first line; so: what follows from that."""
+    """A file of Slurm that may be given and is not read. begins: its first line. so: what follows."""
 
     role: str
     what: str
