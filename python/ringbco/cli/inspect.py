@@ -57,6 +57,7 @@ def inspect(
 ) -> None:
     """Describe a job table: counts, shapes, load, users, and rows worth checking.
 
+    If JOBS has recorded starts, its waits in the log, by size and owner, and its utilisation are shown, too.
     Published figures of the trace stand beside them, so that an incomplete file shows. Rows that break a rule
     of the job table are counted by reason and left out; `replay` rejects a table that has any.
 
