@@ -41,8 +41,7 @@ class Source:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
     users: those of the job table, where it names any. recorded: when the clock saw each recorded start, under
-    a policy that follows these. log_start: recorded starts, s, where the job table has any; NaN of a job
-    without.
+    a policy that follows these. log_waits: how long each job waited in the log, s, or NaN.
     """
 
     policy: str
@@ -59,7 +58,7 @@ class Source:
     window: Window | None = None
     users: Users | None = None
     recorded: NDArray[np.float64] | None = None
-    log_start: NDArray[np.float64] | None = None
+    log_waits: NDArray[np.float64] | None = None
 
     @cached_property
     def whole(self) -> Rows:
@@ -157,11 +156,9 @@ class Source:
     @cached_property
     def recorded_waits(self) -> NDArray[np.float64] | None:
         """How long each job that was done waited in the log, s, NaN where unknown; None without any."""
-        if self.log_start is None:
+        if self.log_waits is None:
             return None
-        waits: NDArray[np.float64] = (self.log_start - column(self.frame, "submit_time"))[
-            self._kept & self._counted
-        ]
+        waits = self.log_waits[self._kept & self._counted]
         return None if np.isnan(waits).all() else waits
 
     @property

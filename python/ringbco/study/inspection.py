@@ -18,7 +18,7 @@ from ringbco.sources.account import Account
 from ringbco.sources.remedies import remedy
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
-from ringbco.study.recorded_waits import by_group, recorded_waits, utilisation
+from ringbco.study.recorded_waits import by_group, utilisation
 from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
     COLUMNS,
@@ -36,6 +36,7 @@ from ringbco.trace.jobs import (
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
+from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.recorded import recorded_starts
+from ringbco.trace.recorded import START
 from ringbco.trace.shares import asked_gpus
 
 Floats = NDArray[np.float64]
@@ -16,12 +16,6 @@ Floats = NDArray[np.float64]
 END: Final = "recorded_end"
 GROUPS: Final = ("num_gpus", "user", "vc")
 """The columns by whose values waits are told."""
-
-
-def recorded_waits(frame: pl.DataFrame) -> Floats | None:
-    """recorded_start - submit_time of each job, NaN where the start is unknown; None where all are."""
-    start = recorded_starts(frame)
-    return None if start is None else start - frame["submit_time"].to_numpy()
 
 
 def by_group(frame: pl.DataFrame, waits: Floats) -> dict[str, list[dict[str, Any]] | None]:
@@ -59,7 +53,7 @@ def utilisation(frame: pl.DataFrame, waits: Floats, num_gpus: int | None) -> dic
     the most GPUs that these runs held at once, whenever that was, stand for it.
     """
     known, submit = ~np.isnan(waits), frame["submit_time"].to_numpy()
-    start, gpus = (submit + waits)[known], asked_gpus(frame)[known]
+    start, gpus = frame[START].cast(pl.Float64).to_numpy()[known], asked_gpus(frame)[known]
     end = start + frame["duration"].to_numpy()[known]
     if END in frame.columns:
         told = frame[END].cast(pl.Float64).fill_null(np.nan).to_numpy()[known]

@@ -20,11 +20,12 @@ SERVERS: Final = "recorded_servers"
 _PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
 
 
-def recorded_starts(frame: pl.DataFrame) -> NDArray[np.float64] | None:
-    """The recorded starts of a job table, s, NaN where one is unknown; None of a table without."""
+def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
+    """How long each job waited in the log, s, NaN where its start is unknown; None where all are."""
     if START not in frame.columns or frame[START].null_count() == frame.height:
         return None
-    return frame[START].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    start = frame[START].cast(pl.Float64).fill_null(float("nan"))
+    return (start - frame["submit_time"]).to_numpy()
 
 
 def without(frame: pl.DataFrame) -> pl.DataFrame:
