@@ -216,9 +216,7 @@ def rule(seeds: int) -> str:
     """What the verdicts mean, in words."""
     enough = enough_seeds(seeds)
     if enough is None:
-        return (
-            f"Every verdict is unclear: {seeds} of {seeds} seeds may be chance; at least 6 are needed."
-        )
+        return f"Every verdict is unclear: {seeds} of {seeds} seeds may be chance; at least 6 are needed."
     return (
         f"yes: the means, and {enough} or more of the {seeds} seeds, are in this order. no: they are not."
         f" unclear: anything else. Coins would agree so often in at most one of {CHANCE} tries (sign test)."
