@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
+from ringbco.io.times import lengths, moments
 from ringbco.sources import Conversion, convert
-from ringbco.sources.parsing import lengths, moments
 from ringbco.sources.source import Options
 from ringbco.trace.plausibility import slurm_parts
 

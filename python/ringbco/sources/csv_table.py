@@ -18,22 +18,11 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import index_columns
 from ringbco.io.printed import not_a_table
+from ringbco.io.times import DAY, MICRO, UNITS, divided, in_seconds, lengths, moments, numbers
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import (
-    DAY,
-    MICRO,
-    UNITS,
-    as_text,
-    divided,
-    in_seconds,
-    iso,
-    lengths,
-    moments,
-    numbers,
-    truth,
-)
+from ringbco.sources.parsing import as_text, iso, truth
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     SECONDS,
