@@ -14,10 +14,11 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.io.csvtext import SEPARATORS
 from ringbco.io.printed import SACCT
 from ringbco.sources.account import ROW
 from ringbco.sources.opening import Opened
-from ringbco.sources.records import SEPARATORS, first_record, header_at, separator
+from ringbco.sources.records import first_record, header_at, separator
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable
 
 FILE: Final = "__file"
