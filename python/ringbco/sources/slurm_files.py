@@ -45,6 +45,8 @@ ID: Final = (
     r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?"
     r"(?:\.(?:batch|extern|interactive|TBD|\d+(?:\+\d+)?))?"
 )
+_MARKS: Final = "|;\t"
+"""What separates the cells of a text without a header; a comma would part the items of AllocTRES."""
 _CHUNK: Final = 1 << 18
 _LONGEST: Final = 200
 
@@ -110,7 +112,7 @@ class SacctText:
         found = _header(head)
         if found is not None:
             return not _lacking(found[0])
-        cells = [cell.strip() for cell in _first_line(head).split("|")]
+        cells = [cell.strip() for cell in re.split(f"[{_MARKS}]", _first_line(head))]
         return all(any(re.fullmatch(p, cell) for cell in cells) for p in (ID, _STATES, r"\d{4}-\d\d-\d\dT.+"))
 
     def likeness(self, head: str) -> float:
@@ -189,7 +191,7 @@ def names_and_mark(opened: Opened, fields: Sequence[str]) -> tuple[list[str], st
         )
     else:
         first = _first_line(opened.head)
-        mark = max("|,;\t", key=first.count)
+        mark = next((each for each in _MARKS if first.count(each) + 1 >= len(fields)), _MARKS[0])
         names = [name.split("%")[0].strip().lower() for name in fields]
         if first.endswith(mark) and first.count(mark) == len(names):
             names.append("")
