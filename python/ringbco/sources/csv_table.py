@@ -18,22 +18,11 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import index_columns
 from ringbco.io.printed import not_a_table
+from ringbco.io.times import DAY, MICRO, UNITS, divided, in_seconds, lengths, moments, numbers
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import (
-    DAY,
-    MICRO,
-    UNITS,
-    as_text,
-    divided,
-    in_seconds,
-    iso,
-    lengths,
-    moments,
-    numbers,
-    truth,
-)
+from ringbco.sources.parsing import as_text, iso, truth
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     SECONDS,
@@ -64,7 +53,7 @@ from ringbco.trace.schema import other_names_of
 ROW_NUMBER: Final = "#"
 """What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
-TIMES: Final = ("submit_time", *SPAN, "deadline")
+TIMES: Final = ("submit_time", *SPAN, "deadline", "recorded_start")
 DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String

@@ -13,8 +13,9 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup, vc_groups
 from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, change, drop
-from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
+from ringbco.sources.parsing import iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
 from ringbco.sources.source import (
     Inputs,

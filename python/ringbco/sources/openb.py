@@ -12,8 +12,9 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import BESIDE, ServerGroup
+from ringbco.io.times import divided
 from ringbco.sources.account import drop, note
-from ringbco.sources.parsing import divided, number, optional_text, whole_number
+from ringbco.sources.parsing import number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
 from ringbco.sources.tables import CsvFile, CsvTable

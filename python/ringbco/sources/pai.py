@@ -11,8 +11,9 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
+from ringbco.io.times import divided
 from ringbco.sources.account import ROW, Entry, change, clean, drop
-from ringbco.sources.parsing import divided, number, optional_text, whole_gpus_for
+from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, read_nodes
 from ringbco.sources.tables import EXTRA, CsvTable

@@ -10,8 +10,9 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
-from ringbco.sources.parsing import DAY, iso
+from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
 from ringbco.sources.slurm_files import (

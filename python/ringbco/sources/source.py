@@ -58,7 +58,8 @@ class Options:
     the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
-    slurm_cluster, tres, open_jobs (--open), mig.
+    slurm_cluster, tres, open_jobs (--open), mig. parameters (-P): of a source of an installed package, as
+    values or as text.
     """
 
     strict: bool = False
@@ -83,6 +84,7 @@ class Options:
     tres: Path | None = None
     open_jobs: str | None = None
     mig: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class Source:
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
     asks: str = ""  # the option without which it cannot be read, as a command has it
     several: bool = False  # takes several files of jobs at once
+    opens: bool = True  # its files are text, unpacked for it; else it is given the files as they are
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""
