@@ -64,7 +64,7 @@ from ringbco.trace.schema import other_names_of
 ROW_NUMBER: Final = "#"
 """What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
-TIMES: Final = ("submit_time", *SPAN, "deadline")
+TIMES: Final = ("submit_time", *SPAN, "recorded_start", "deadline")
 DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String

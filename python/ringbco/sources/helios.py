@@ -17,6 +17,7 @@ from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
 from ringbco.sources.source import (
+    RECORDED,
     Inputs,
     Options,
     Source,
@@ -24,6 +25,7 @@ from ringbco.sources.source import (
     by_submission,
     clean_csv,
     first_submission,
+    ran_from,
     without_servers,
 )
 from ringbco.sources.tables import TIME_LIKE, CsvFile, CsvTable
@@ -111,8 +113,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RECORDED],
         submit_time=pl.col("submit_time") - epoch,
+        **ran_from("start_time", "end_time", epoch),
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
     )
     return Trace(
