@@ -38,15 +38,17 @@ from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     SECONDS,
     asks_gpus,
+    beside_others,
     has_id,
     in_order,
     lasting,
+    left_out,
     no_more_cells,
     not_negative,
     timed,
     whole_gpus,
 )
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
+from ringbco.sources.source import RECORDED, Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
 from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
 from ringbco.trace.other_names import (
@@ -64,7 +66,7 @@ from ringbco.trace.schema import other_names_of
 ROW_NUMBER: Final = "#"
 """What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
-TIMES: Final = ("submit_time", *SPAN, "recorded_start", "deadline")
+TIMES: Final = ("submit_time", *SPAN, *RECORDED, "deadline")
 DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
@@ -235,6 +237,9 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     names = {c: theirs for c, theirs in names.items() if theirs in columns or theirs == ROW_NUMBER}
     taken = set(column_map.values())
     names = {c: t for c, t in names.items() if c in column_map or t not in taken}
+    for ours, span in zip(RECORDED, SPAN, strict=True):
+        if span in names:
+            names.setdefault(ours, names[span])
     beside: dict[str, str] = {}
     if "duration" in names:
         beside = {c: names[c] for c in SPAN if set(SPAN) <= names.keys()}
@@ -420,7 +425,7 @@ def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[
     else:
         rules += in_order(*times)
     rules += [_optional_value(c, parsed, expected) for c in names if c in OPTIONAL_VALUES]
-    rules += _beside_num_gpus(names)
+    rules += beside_others(names)
     if _BESIDE + SPAN[0] in parsed.text.columns:
         rules.append(_contradiction(parsed, options))
     return rules
@@ -435,35 +440,15 @@ def _optional_value(name: str, parsed: _Parsed, a_time: str) -> Rule:
     """Cells of an optional column that break the table's rule are left out; an empty cell is fine."""
     column, value = COLUMNS[name], pl.col(name)
     broken = value.is_null()
-    if column.dtype is not pl.Boolean:
+    is_time = name in TIMES and name not in parsed.relative
+    if column.dtype is not pl.Boolean and not (is_time and parsed.dated):
         broken = broken | (value < column.low if column.low_included else value <= column.low)
         if column.high is not None:
             broken = broken | (value > column.high)
         if column.dtype.is_integer():
             broken = broken | (value != value.floor())
-    is_time = name in TIMES and name not in parsed.relative
     reason = f"{name} is not {'a time' if is_time else column.rule}"
-    return _left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
-
-
-def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
-    """Cells that cannot be beside the row's num_gpus are left out: the table's rules on two columns."""
-    value, gpus = pl.col, pl.col("num_gpus")
-    several = pl.any_horizontal(value(c) > 1 for c in ("num_gpus", "max_gpus") if c in names)
-    wrong = {
-        "min_gpus": ("min_gpus is above num_gpus", value("min_gpus") > gpus),
-        "max_gpus": ("max_gpus is below num_gpus", value("max_gpus") < gpus),
-        "gpu_share": ("gpu_share of a job of several GPUs", several & value("gpu_share").is_not_null()),
-    }
-    return [
-        _left_out(reason, bad, name, COLUMNS[name].rule)
-        for name, (reason, bad) in wrong.items()
-        if name in names
-    ]
-
-
-def _left_out(reason: str, when: pl.Expr, name: str, expected: str) -> Rule:
-    return change(f"{reason}: left out", when, name, expected, **{name: pl.lit(None)})
+    return left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
 
 
 def _contradiction(parsed: _Parsed, options: Options) -> Rule:
