@@ -237,13 +237,12 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     names = {c: theirs for c, theirs in names.items() if theirs in columns or theirs == ROW_NUMBER}
     taken = set(column_map.values())
     names = {c: t for c, t in names.items() if c in column_map or t not in taken}
-    for ours, span in zip(RECORDED, SPAN, strict=True):
-        if span in names:
-            names.setdefault(ours, names[span])
     beside: dict[str, str] = {}
     if "duration" in names:
         beside = {c: names[c] for c in SPAN if set(SPAN) <= names.keys()}
         names = {c: t for c, t in names.items() if c not in SPAN}
+    elif set(SPAN) <= names.keys():
+        names = dict(zip(RECORDED, map(names.__getitem__, SPAN), strict=True)) | names
     if options.deadline_from and "deadline" not in names:
         raise UsageError(
             f"--deadline-from: {shown} has no column deadline; name it with --map deadline=THEIRS"
