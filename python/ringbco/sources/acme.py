@@ -15,7 +15,6 @@ from ringbco.sources.account import note
 from ringbco.sources.parsing import iso, number, offset_clock, optional_text
 from ringbco.sources.rules import asks_gpus, has_id, in_order, terminal, timed, whole_gpus
 from ringbco.sources.source import (
-    RECORDED,
     Inputs,
     Options,
     Source,
@@ -26,6 +25,7 @@ from ringbco.sources.source import (
     ran_from,
 )
 from ringbco.sources.tables import TIME_LIKE, CsvTable
+from ringbco.trace.recorded import RAN
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 _OFFSET_TIME: Final = TIME_LIKE + r"[+-]\d\d:\d\d"
@@ -103,7 +103,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
                 "status",
                 "gpu_type",
                 "type",
-                *RECORDED,
+                *RAN,
             ],
             submit_time=pl.col("submit_time") - epoch,
             **ran_from("start_time", "end_time", epoch),

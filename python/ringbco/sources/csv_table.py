@@ -48,7 +48,7 @@ from ringbco.sources.rules import (
     timed,
     whole_gpus,
 )
-from ringbco.sources.source import RECORDED, Inputs, Options, Source, Trace, by_submission
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
 from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
 from ringbco.trace.other_names import (
@@ -61,12 +61,13 @@ from ringbco.trace.other_names import (
     near_name,
 )
 from ringbco.trace.plausibility import slurm_parts
+from ringbco.trace.recorded import RAN
 from ringbco.trace.schema import other_names_of
 
 ROW_NUMBER: Final = "#"
 """What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
-TIMES: Final = ("submit_time", *SPAN, *RECORDED, "deadline")
+TIMES: Final = ("submit_time", *SPAN, *RAN, "deadline")
 DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
@@ -242,7 +243,7 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
         beside = {c: names[c] for c in SPAN if set(SPAN) <= names.keys()}
         names = {c: t for c, t in names.items() if c not in SPAN}
     elif set(SPAN) <= names.keys():
-        names = dict(zip(RECORDED, map(names.__getitem__, SPAN), strict=True)) | names
+        names = dict(zip(RAN, map(names.__getitem__, SPAN), strict=True)) | names
     if options.deadline_from and "deadline" not in names:
         raise UsageError(
             f"--deadline-from: {shown} has no column deadline; name it with --map deadline=THEIRS"

@@ -17,7 +17,6 @@ from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
 from ringbco.sources.source import (
-    RECORDED,
     Inputs,
     Options,
     Source,
@@ -29,6 +28,7 @@ from ringbco.sources.source import (
     without_servers,
 )
 from ringbco.sources.tables import TIME_LIKE, CsvFile, CsvTable
+from ringbco.trace.recorded import RAN
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 LONGEST: Final = 1_209_600.0  # s, 14 days: the cluster's own limit, which a few records exceed
@@ -113,7 +113,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RECORDED],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RAN],
         submit_time=pl.col("submit_time") - epoch,
         **ran_from("start_time", "end_time", epoch),
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),

@@ -16,7 +16,6 @@ from ringbco.sources.account import drop, note
 from ringbco.sources.parsing import divided, number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
 from ringbco.sources.source import (
-    RECORDED,
     Inputs,
     Options,
     Source,
@@ -28,6 +27,7 @@ from ringbco.sources.source import (
 )
 from ringbco.sources.tables import CsvFile, CsvTable
 from ringbco.trace.cpu_memory import WITHOUT_GPUS
+from ringbco.trace.recorded import RAN
 
 LOG_END: Final = 12_902_960.0  # s: the last second of the published log
 ENDED: Final = ("Running", "Failed", "Succeeded")
@@ -104,7 +104,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ),
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
-            *("gpu_share", "gpu_spec", "qos", *BESIDE, *RECORDED),
+            *("gpu_share", "gpu_spec", "qos", *BESIDE, *RAN),
         ],
         submit_time=pl.col("creation_time"),
         **ran_from("scheduled_time", "ended"),

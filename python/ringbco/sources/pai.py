@@ -15,7 +15,6 @@ from ringbco.sources.account import ROW, Entry, change, clean, drop
 from ringbco.sources.parsing import divided, number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed
 from ringbco.sources.source import (
-    RECORDED,
     Inputs,
     Options,
     Source,
@@ -25,6 +24,7 @@ from ringbco.sources.source import (
     read_nodes,
 )
 from ringbco.sources.tables import EXTRA, CsvTable
+from ringbco.trace.recorded import RAN
 
 ENDED: Final = ("Terminated", "Failed")
 _STATUS: Final = "Running|Terminated|Failed|Waiting"
@@ -139,7 +139,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     servers, left_out = _servers(inputs, options) if options.want_cluster else (None, ())
     columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "gpu_share"]
-    columns += ["plan_gpus", *RECORDED]
+    columns += ["plan_gpus", *RAN]
     if "instances" in inputs:
         kept = kept.join(_machines(inputs), on="job_id", how="left", maintain_order="left")
         columns.append("num_machines")

@@ -29,7 +29,6 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
 from ringbco.sources.rules import A_TIME, has_id, in_order, known_vc, terminal, timed
 from ringbco.sources.source import (
-    RECORDED,
     Inputs,
     Options,
     Source,
@@ -43,6 +42,7 @@ from ringbco.sources.source import (
 )
 from ringbco.sources.tables import CsvTable
 from ringbco.trace.other_names import hint_at
+from ringbco.trace.recorded import RAN
 
 _JOB: Final = "__job"  # which job of the array a row is of
 SERVERS: Final = PRESETS["philly"].servers
@@ -246,7 +246,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         kept,
         [
             *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"),
-            *(RECORDED if machines is None else (*RECORDED, "recorded_servers")),
+            *(RAN if machines is None else (*RAN, "recorded_servers")),
         ],
         submit_time=pl.col("submitted_time") - epoch,
         duration=pl.col("summed") if mode == "sum" else pl.col("end_time") - pl.col("start_time"),

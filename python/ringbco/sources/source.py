@@ -20,6 +20,7 @@ from ringbco.sources.records import first_record
 from ringbco.sources.rules import MAX_GPUS, no_more_cells
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, header_names
 from ringbco.trace.elastic import Elastic
+from ringbco.trace.recorded import RAN
 
 
 class Shape(Protocol):
@@ -44,7 +45,6 @@ class Shape(Protocol):
 
 
 _NAMES_SHOWN: Final = 8
-RECORDED: Final = ("recorded_start", "recorded_end")
 UNKNOWN_TYPE: Final = "unknown"
 """The GPU type of nodes whose model is left blank, where others have one."""
 
@@ -247,8 +247,8 @@ def by_submission(frame: pl.DataFrame, columns: Sequence[str], **extra: Any) -> 
 
 
 def ran_from(start: str, end: str, epoch: float = 0.0) -> dict[str, pl.Expr]:
-    """When each job ran in the log, s on the clock of submit_time: the columns of `RECORDED`."""
-    return {"recorded_start": pl.col(start) - epoch, "recorded_end": pl.col(end) - epoch}
+    """When each job ran in the log, s on the clock of submit_time: the columns of `RAN`."""
+    return {name: pl.col(time) - epoch for name, time in zip(RAN, (start, end), strict=True)}
 
 
 def without_servers(frame: pl.DataFrame, servers: Sequence[ServerGroup], why: str) -> tuple[str, ...]:

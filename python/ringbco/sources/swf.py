@@ -19,7 +19,8 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
 from ringbco.sources.records import refuse_not_utf8
 from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, not_too_many_gpus, timed
-from ringbco.sources.source import RECORDED, Inputs, Options, Source, Trace, by_submission, ran_from
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, ran_from
+from ringbco.trace.recorded import RAN
 
 FIELDS: Final = (
     *("job", "submit_time", "wait_time", "run_time", "allocated", "cpu_time", "memory", "requested"),
@@ -144,7 +145,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             [
                 *("job_id", "submit_time", "num_gpus", "duration", "user", "status"),
                 *("time_limit", "queue", "partition"),
-                *(RECORDED if kept["start"].count() else ()),
+                *(RAN if kept["start"].count() else ()),
             ],
             num_gpus=pl.col("processors").cast(pl.UInt32),
             duration=pl.col("run_time"),

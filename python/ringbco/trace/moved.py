@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.recorded import RAN
 from ringbco.trace.splitmix import GOLDEN, mix
 
 _MOST: Final = 60.0
@@ -40,7 +41,19 @@ def moved(table: JobTable, places: NDArray[np.int64], seed: int) -> JobTable:
     """
     frame = table.frame
     later = pl.Series("submit_time", moves(places, seed))
-    columns = [frame["submit_time"] + later]
+    submit = frame["submit_time"] + later
+    return replace(table, frame=submitted(frame, submit, later), moved_from=(table, seed))
+
+
+def submitted(frame: pl.DataFrame, submit: pl.Series, later: pl.Series) -> pl.DataFrame:
+    """The rows with other submissions; deadlines, recorded starts and recorded ends move with them.
+
+    later: by how much each submission moves, s. A recorded start stays at or after its submission.
+    """
+    columns = [submit]
     if "deadline" in frame.columns:
         columns.append(frame["deadline"] + later)
-    return replace(table, frame=frame.with_columns(columns), moved_from=(table, seed))
+    for name in RAN:
+        if name in frame.columns:
+            columns.append((submit + (frame[name] - frame["submit_time"])).alias(name))
+    return frame.with_columns(columns)

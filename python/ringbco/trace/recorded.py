@@ -15,7 +15,9 @@ RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]
 
 AS_RECORDED: Final = "as recorded"
 """The property of a policy that starts jobs as their log did."""
-START: Final = "recorded_start"
+RAN: Final = ("recorded_start", "recorded_end")
+"""When a job ran in its log, s on the clock of submit_time."""
+START: Final = RAN[0]
 SERVERS: Final = "recorded_servers"
 _PART: Final = r"\d{1,9}:[1-9]\d{0,8}"
 PLACE: Final = rf"^ *{_PART}( +{_PART})* *$"
