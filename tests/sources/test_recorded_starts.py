@@ -1,4 +1,4 @@
-"""When and where jobs ran in their logs: from each source to `--policy recorded`, its audit and its repeat."""
+"""When and where jobs ran in their logs: from each source to `--policy recorded` and its audit."""
 
 from __future__ import annotations
 

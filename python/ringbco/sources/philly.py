@@ -24,7 +24,7 @@ import polars as pl
 from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import LONGEST_ROW, long_row
-from ringbco.sources.account import ROW, Rule, change, clean, drop
+from ringbco.sources.account import ROW, Entry, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
 from ringbco.sources.rules import A_TIME, has_id, in_order, known_vc, terminal, timed
@@ -118,7 +118,6 @@ MACHINES: Final = CsvTable(
     required=("machineId", "number of GPUs"),
     looks={"machineId": r"m\d+", "number of GPUs": r"\d+", "single GPU mem": r"\d+ ?GB"},
 )
-_OF_MACHINES: Final = {"name": "machineId", "gpus": "number of GPUs"}
 
 # submitted, start, end (as written), the attempt whose GPUs count
 Row = tuple[str | None, str | None, str | None, _Attempt]
@@ -218,10 +217,12 @@ def read(inputs: Inputs, options: Options) -> Trace:
     data = _mapped(opened)
     raws = _split_array(data, opened.shown)
     machines = None if options.known_vcs or "machines" not in inputs else inputs.csv("machines")
-    servers, left_out, numbers = SERVERS, (), {}
+    servers, left_out = SERVERS, tuple[Entry, ...]()
+    numbers: dict[str, int] = {}
     if machines is not None:
-        servers, left_out = read_nodes(machines, options, **_OF_MACHINES)
-        numbers = server_numbers(machines, **_OF_MACHINES)
+        name, gpus = MACHINES.required
+        servers, left_out = read_nodes(machines, options, name=name, gpus=gpus)
+        numbers = server_numbers(machines, name=name, gpus=gpus)
     text, lengths = _decode(raws, mode, numbers)
     frame = _parsed(text)
     if mode == "sum":
