@@ -202,20 +202,13 @@ def test_slurm_columns_are_no_slips(tmp_path: Path) -> None:
     assert set(extra.values()) == {None}
 
 
-def test_waits_survive_other_submissions() -> None:
+def test_other_submissions_have_no_recorded_times() -> None:
     table = generate("philly", 200, 3, gpus=64)
-    wait = pl.Series([float(at % 7) * 1e-3 for at in range(200)])
-    began = (table.frame["submit_time"] + wait).alias("recorded_start")
-    frame = table.frame.with_columns(began, recorded_end=began + table.frame["duration"])
-    table = from_frame(frame)
-    for other in (
-        scaled(table, 0.7, 64).frame,
-        moved(table, instants(frame["submit_time"].to_numpy()), 5).frame,
-    ):
-        assert not other["submit_time"].equals(frame["submit_time"])
-        assert (other["recorded_start"] >= other["submit_time"]).all()
-        assert ((other["recorded_start"] - other["submit_time"]) - wait).abs().max() < 1e-6  # type: ignore[operator]
-        assert ((other["recorded_end"] - other["recorded_start"]) - frame["duration"]).abs().max() < 1e-6  # type: ignore[operator]
+    submit, duration = table.frame["submit_time"], table.frame["duration"]
+    frame = table.frame.with_columns(recorded_start=submit, recorded_end=submit + duration)
+    table = from_frame(frame.with_columns(recorded_servers=pl.lit(None, pl.String)))
+    for other in (scaled(table, 0.7, 64), moved(table, instants(submit.to_numpy()), 5)):
+        assert other.frame.columns == [name for name in frame.columns if name not in RAN]
     assert profile(table).frame.select(RAN).equals(frame.select(RAN))
 
 

@@ -39,8 +39,8 @@ from ringbco.sweeps.settings import command, options_of
 from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace.jobs import JobTable
-from ringbco.trace.moved import submitted
 from ringbco.trace.plausibility import silently, warn
+from ringbco.trace.recorded import without
 from ringbco.trace.side_table import SideTable
 from ringbco.trace.workload import READS, Workload
 from ringbco.trace.workload import resolve as resolve_workload
@@ -252,8 +252,8 @@ def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
     """The same jobs, submitted closer together or further apart, so that the offered load is `load`.
 
     The offered load is sum(num_gpus x duration) / (last - first submission) / GPUs of the cluster, over all
-    jobs. The first submission stays where it is; deadlines and recorded times keep their distance
-    from the submission of their job.
+    jobs. The first submission stays where it is; a deadline keeps its distance from its job's submission.
+    Recorded starts are left out.
     Raises InputError where all jobs are submitted at once.
     """
     frame = table.frame
@@ -268,7 +268,10 @@ def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
     moved = pl.Series(
         "submit_time", first + (submit - first) * (float(work.sum()) / (load * num_gpus) / span)
     )
-    return replace(table, frame=submitted(frame, moved, moved - frame["submit_time"]))
+    columns = [moved]
+    if "deadline" in frame.columns:
+        columns.append(frame["deadline"] + (moved - frame["submit_time"]))
+    return replace(table, frame=without(frame.with_columns(columns)))
 
 
 def _in_turn(runs: Iterable[Run]) -> list[Run]:

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.trace.jobs import JobTable
-from ringbco.trace.recorded import RAN
+from ringbco.trace.recorded import without
 from ringbco.trace.splitmix import GOLDEN, mix
 
 _MOST: Final = 60.0
@@ -37,23 +37,13 @@ def moves(places: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
 def moved(table: JobTable, places: NDArray[np.int64], seed: int) -> JobTable:
     """The same rows in the same order, each submitted a little later; a deadline moves with its submission.
 
+    Recorded starts are of the submissions as they were, so they are left out.
+
     places: `instants` of the table's submit_time, which all seeds share.
     """
     frame = table.frame
     later = pl.Series("submit_time", moves(places, seed))
-    submit = frame["submit_time"] + later
-    return replace(table, frame=submitted(frame, submit, later), moved_from=(table, seed))
-
-
-def submitted(frame: pl.DataFrame, submit: pl.Series, later: pl.Series) -> pl.DataFrame:
-    """The rows with other submissions; deadlines, recorded starts and recorded ends move with them.
-
-    later: by how much each submission moves, s. A recorded start stays at or after its submission.
-    """
-    columns = [submit]
+    columns = [frame["submit_time"] + later]
     if "deadline" in frame.columns:
         columns.append(frame["deadline"] + later)
-    for name in RAN:
-        if name in frame.columns:
-            columns.append((submit + (frame[name] - frame["submit_time"])).alias(name))
-    return frame.with_columns(columns)
+    return replace(table, frame=without(frame.with_columns(columns)), moved_from=(table, seed))

@@ -24,6 +24,19 @@ PLACE: Final = rf"^ *{_PART}( +{_PART})* *$"
 """The servers of a job and the GPUs of each, such as 0:4 3:4."""
 
 
+def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
+    """How long each job waited in the log, s, NaN where its start is unknown; None where all are."""
+    if START not in frame.columns or frame[START].null_count() == frame.height:
+        return None
+    start = frame[START].cast(pl.Float64).fill_null(float("nan"))
+    return (start - frame["submit_time"]).to_numpy()
+
+
+def without(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without recorded times and places, which other submissions would not have had."""
+    return frame.drop(*RAN, SERVERS, strict=False)
+
+
 def columns(table: JobTable, num_servers: int) -> RecordedColumns:
     """Recorded starts, and rows, servers and GPUs of the recorded places, as the engine takes them.
 
