@@ -25,9 +25,11 @@ from ringbco.sources.source import (
     by_submission,
     clean_csv,
     first_submission,
+    ran_from,
     without_servers,
 )
 from ringbco.sources.tables import TIME_LIKE, CsvFile, CsvTable
+from ringbco.trace.recorded import RAN
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 LONGEST: Final = 1_209_600.0  # s, 14 days: the cluster's own limit, which a few records exceed
@@ -112,8 +114,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RAN],
         submit_time=pl.col("submit_time") - epoch,
+        **ran_from("start_time", "end_time", epoch),
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
     )
     return Trace(

@@ -15,9 +15,13 @@ RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]
 
 AS_RECORDED: Final = "as recorded"
 """The property of a policy that starts jobs as their log did."""
-START: Final = "recorded_start"
+RAN: Final = ("recorded_start", "recorded_end")
+"""When a job ran in its log, s on the clock of submit_time."""
+START: Final = RAN[0]
 SERVERS: Final = "recorded_servers"
-_PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
+_PART: Final = r"\d{1,9}:[1-9]\d{0,8}"
+PLACE: Final = rf"^ *{_PART}( +{_PART})* *$"
+"""The servers of a job and the GPUs of each, such as 0:4 3:4."""
 
 
 def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
@@ -29,8 +33,8 @@ def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
 
 
 def without(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without recorded starts and places, which other submissions would not have had."""
-    return frame.drop(START, SERVERS, strict=False)
+    """The frame without recorded times and places, which other submissions would not have had."""
+    return frame.drop(*RAN, SERVERS, strict=False)
 
 
 def columns(table: JobTable, num_servers: int) -> RecordedColumns:
@@ -70,17 +74,17 @@ def _places(table: JobTable, num_servers: int) -> list[NDArray[np.uint32]]:
     frame = table.frame
     if SERVERS not in frame.columns:
         return [np.empty(0, np.uint32)] * 3
-    text = frame[SERVERS].str.strip_chars()
+    text = frame[SERVERS].str.strip_chars().replace("", None)
+    strange = ~text.str.contains(PLACE).fill_null(value=True)
+    if strange.any():
+        _refuse(table, int(strange.arg_max() or 0), "servers and their GPUs, such as 0:4 3:4")
     parts = (
         pl.DataFrame({"row": pl.int_range(frame.height, dtype=pl.UInt32, eager=True), "part": text})
-        .filter(pl.col("part").fill_null("") != "")
+        .drop_nulls()
         .with_columns(pl.col("part").str.split(" "))
         .explode("part")
         .filter(pl.col("part") != "")
     )
-    is_part = parts["part"].str.contains(_PART)
-    if not is_part.all():
-        _refuse(table, int(parts["row"].filter(~is_part)[0]), "servers and their GPUs, such as 0:4 3:4")
     pair = parts["part"].str.split_exact(":", 1).struct.unnest().cast(pl.UInt32)
     parts = parts.select("row", server=pair["field_0"], gpus=pair["field_1"])
     beyond = parts["server"] >= num_servers
