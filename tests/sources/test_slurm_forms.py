@@ -11,7 +11,6 @@ import pytest
 from conftest import Invoke
 from ringbco.errors import InputError, RingbcoError, UsageError
 from ringbco.sources import Conversion, convert
-from ringbco.sources.slurm_nodes import hosts
 from ringbco.sources.source import Options
 
 NAMES = "JobID|State|Partition|Submit|Start|End|AllocTRES"
@@ -248,7 +247,7 @@ def test_several_clusters(tmp_path: Path) -> None:
     ],
 )
 def test_hostlists(text: str, names: list[str]) -> None:
-    assert hosts(text) == names
+    assert expand(text) == names
 
 
 def test_what_cannot_be_read_is_said_with_its_place(tmp_path: Path) -> None:

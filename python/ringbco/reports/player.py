@@ -20,7 +20,7 @@ from ringbco.io.system import place
 from ringbco.reports.outputs import check_page
 from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
-from ringbco.reports.server_load import server_gpus
+from ringbco.reports.server_load import server_names
 from ringbco.reports.templates import render
 from ringbco.reports.tones import COLOURS, DASHES, TONES, looks, ranked, tone_name
 from ringbco.reports.viewport import Time, Viewport, parse_servers, viewport
@@ -89,7 +89,7 @@ def play(
     ).encode()
     with replacing(target, PAGE, force=force) as file:
         file.write(text)
-    shown = max(len(result["servers"]["index"]) for result in told["results"])
+    shown = max(len(result["servers"]["name"]) for result in told["results"])
     return Played(target, len(text), tuple(found), told["first"], told["last"], shown, note)
 
 
@@ -167,7 +167,7 @@ def embedded(results: Comparison | Mapping[str, Outcome]) -> dict[str, Any] | No
 def _window(outcome: Outcome, start: Time, end: Time, servers: str | None) -> Viewport:
     """As `window` gives it, with all servers that are chosen: an idle one is part of the picture."""
     shown = viewport(outcome, start, end, servers)
-    return Viewport(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))
+    return Viewport(shown.start, shown.end, tuple(parse_servers(servers, server_names(outcome))))
 
 
 def _rows(outcome: Outcome, shown: Viewport) -> int:
