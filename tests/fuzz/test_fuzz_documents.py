@@ -27,8 +27,8 @@ CLUSTER: Final = {
     },
     "recorded": {"network": {"inter_bandwidth": 25e9}, "servers": [{"count": 2, "gpus": 8}]},
     "servers": [
-        {"count": 2, "gpus": 4, "vc": "a", "gpu_type": "V100"},
-        {"count": 1, "gpus": 8, "vc": "b"},
+        {"name": "g[01-02]", "count": 2, "gpus": 4, "vc": "a", "gpu_type": "V100"},
+        {"name": "x7", "count": 1, "gpus": 8, "vc": "b"},
     ],
 }
 SWEEP: Final = {

@@ -70,7 +70,7 @@ class Page:
         stay, tick = self.held["stay"], self.tick(time)
         now = (self.stays["start"][stay] <= tick) & (tick < self.stays["end"][stay])
         names = [self.ids[job] for job in self.stays["job"][stay[now]]]
-        servers = np.asarray(self.told["servers"]["index"])[self.held["server"][now]]
+        servers = np.asarray(self.told["servers"]["name"])[self.held["server"][now]]
         return sorted(zip(servers.tolist(), names, self.held["gpus"][now].tolist(), strict=True))
 
     def waiting(self, time: float) -> list[str]:
@@ -213,7 +213,7 @@ def test_outages_and_idle_servers_are_there() -> None:
     outages = pl.DataFrame({"server": [1], "down_at": [10.0], "up_at": [30.0], "cause": ["power"]})
     outcome = ringbco.replay(busy_jobs(), "4x4", policy="fifo", outages=outages)
     page = Page(player({"fifo": outcome}, servers="1,3")[0])
-    assert page.told["servers"]["index"] == [1, 3]
+    assert page.told["servers"]["name"] == [1, 3]
     assert page.gone["server"].tolist() == [0]
     assert page.causes[page.gone["cause"][0] - 1] == "power"
     failed = [page.who[by - 1] for by in page.stays["by"].tolist() if by]
