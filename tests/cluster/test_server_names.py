@@ -18,7 +18,7 @@ from frames import cluster_of, outages, table
 from ringbco.audits import check_outcome
 from ringbco.cluster.hostlist import compact, expand, fault, with_labels
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.player import player
 from ringbco.reports.viewport import viewport
@@ -284,7 +284,7 @@ def test_refusals_of_the_engine_name_servers() -> None:
                 state.start(row, [(3, 2)])
 
     with pytest.raises(
-        ringbco.errors.DecisionError, match="job j2 .*server x7 has 0 idle GPUs for the 2 that"
+        ringbco.errors.DecisionError, match=r"job j2 .*server x7 has 0 idle GPUs for the 2 that"
     ):
         run(cluster_of(NAMED), JOBS[[0, 2]], policy=OnX7)
 
