@@ -24,6 +24,7 @@ from ringbco.reports.player import player
 from ringbco.reports.viewport import viewport
 from ringbco.trace.jobs import from_frame
 
+ROOT = Path(__file__).parents[2]
 NAMED = """
 [[servers]]
 name = "g[01-02]"
@@ -291,6 +292,27 @@ def test_refusals_of_the_engine_name_servers() -> None:
 
 def test_texts_with_indexes() -> None:
     assert with_labels("server 1, server 9 and job server", LABELS) == "server g02, server 9 and job server"
+
+
+def test_drawn_outages_stay_readable(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "c.toml").write_text('[[servers]]\nname = "[1-2],0"\ngpus = 2')
+    drawn = ("outages", "--cluster", "c.toml", "--mtbf", "1d", "--mttr", "1h", "--days", "9", "-o")
+    said = invoke(*drawn, "o.csv")
+    assert said.returncode == 2
+    assert (
+        "--out o.csv: expected a .parquet file: server 1 has a name that looks like an index" in said.stderr
+    )
+    assert invoke(*drawn, "o.parquet").returncode == 0
+
+
+def test_the_page_shows_what_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    block = page.partition("## Names of servers")[2].split("```")[1]
+    *files, (command, said) = (part.split("\n", 1) for part in block.strip().split("$ ")[1:])
+    for name, text in files:
+        (tmp_path / name.removeprefix("cat ")).write_text(text)
+    JOBS.write_csv(tmp_path / "jobs.csv")
+    assert invoke(*command.split()[1:]).stderr.strip() == said.strip()
 
 
 def test_the_command_line(tmp_path: Path, invoke: Invoke) -> None:

@@ -17,6 +17,7 @@ from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import ReadContext
 
 SERVERS: Final = 3
+KNOWN: Final = ReadContext(servers=SERVERS)
 OUTAGES: Final = pl.DataFrame(
     {
         "server": [0, 2, 2, 1, 0],
@@ -36,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def use(path: Path, known: ReadContext = ReadContext(servers=SERVERS)) -> None:
+def use(path: Path, known: ReadContext = KNOWN) -> None:
     """What is read is what the engine relies on: servers of the cluster, in order, apart from each other."""
     table = explained(lambda: Outages.read(path, known))
     if table is None:
