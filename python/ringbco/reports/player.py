@@ -67,7 +67,8 @@ def play(
     start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where the
         table has an epoch; None for the whole run or, where that is more
         than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7" or
-        "gpu[01-04]"; None for all. title: None for the trace and the cluster. force: whether an earlier page is replaced.
+        "gpu[01-04]"; None for all. title: None for the trace and the cluster. force: whether an earlier page
+        is replaced.
 
     Raises InputError for what is no result, has no allocations, or cannot be read or written; UsageError for
     more than two results, and a window without anything in it.
