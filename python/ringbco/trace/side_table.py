@@ -285,16 +285,7 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     """The columns of the form, rows in input order. Raises InputError as `read_side_table` does."""
     frame, source, as_text = raw.frame, raw.source, raw.as_text
     refuse_doubled(source, frame.columns)
-    missing = [name for name in form.needed if name not in frame.columns]
-    if missing:
-        others = [name for name in form.columns if name not in form.needed]
-        may = f", and may have {', '.join(others)}" if others else ""
-        may += ", and one of owners, such as user" if form.owners is not None else ""
-        raise InputError(
-            f"has no column {', '.join(missing)}",
-            file=source,
-            hint=f"{form.noun} have the columns {', '.join(form.needed)}{may}",
-        )
+    _require_columns(form, frame.columns, source)
     if frame.height == 0:
         if not form.may_be_empty:
             raise InputError(f"holds no {form.noun}, only column names", file=source)
@@ -333,6 +324,19 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
                 expected += f", or {_RANGES}"
         raise _at_row(raw, row, expected, column=worst.column, value=value, hint=hint)
     return made.rechunk()
+
+
+def _require_columns(form: Form, names: list[str], source: str) -> None:
+    missing = [name for name in form.needed if name not in names]
+    if missing:
+        others = [name for name in form.columns if name not in form.needed]
+        may = f", and may have {', '.join(others)}" if others else ""
+        may += ", and one of owners, such as user" if form.owners is not None else ""
+        raise InputError(
+            f"has no column {', '.join(missing)}",
+            file=source,
+            hint=f"{form.noun} have the columns {', '.join(form.needed)}{may}",
+        )
 
 
 def _at_row(raw: Raw, row: int, expected: str, **told: Any) -> InputError:
