@@ -110,6 +110,10 @@ VARIED = [
     _large("tiresias shares", "shares", "outages", interval=300.0, placement="random"),
     _large("repack shares", "shares"),
     _large("elasticflow varied", "users", "quotas", "outages", "types", preempt_after=900.0),
+    _large("smallest skip books", "users", "quotas", "books", "priorities", queue="skip", evict=True),
+    _large("srtf books", "users", "quotas", "books", "outages"),
+    _large("fifo easy tree", "users", "tree", order="fairshare", half_life=3600.0, queue="easy"),
+    _large("fifo tree", "users", "quotas", "books", "tree", order="fairshare", half_life=7200.0),
 ]
 """One or more of each policy among other features."""
 
@@ -199,6 +203,20 @@ def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
             {"user": "u0", "gpus": 40, "borrow": True},
             {"user": "u1", "gpus": 30, "borrow": False},
             {"user": "u2", "gpus": 30, "borrow": True},
+        ]
+    if {"books", "tree"} & {*large.features}:
+        for job in case.jobs:
+            job["account"] = rng.choice(("a0", "a0", "a1", "a2", None))
+    if "books" in large.features:
+        case.files["quota-2"] = [
+            {"account": "a0", "gpus": 48, "borrow": False},
+            {"account": "a1", "gpus": 24, "borrow": True},
+        ]
+    if "tree" in large.features:
+        case.files["fair_shares"] = [
+            {"account": "a0", "user": None, "share": 2.0},
+            {"account": "a0", "user": "u1", "share": 0.5},
+            {"account": "a1", "user": "u0", "share": 0.0},
         ]
 
 
