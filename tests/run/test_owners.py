@@ -194,10 +194,15 @@ def test_runs_sweeps_and_forks_take_several_files(invoke: Invoke) -> None:
     assert not Path("c/one/quota-2.parquet").exists()
     Path("sweep.toml").write_text(
         '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nmodel = "fixed"\n'
-        'quota = ["arrays.csv", "accounts.csv"]\n[grid]\npolicy = ["fifo", "smallest"]\n'
+        'policy = "fifo"\n[grid]\nquota = [["arrays.csv", "accounts.csv"], "arrays.csv", "none"]\n'
     )
     frame = ringbco.sweep("sweep.toml", "out").frame
-    assert frame["error"].null_count() == 2
+    assert frame["quota"].to_list() == ["arrays.csv, accounts.csv", "arrays.csv", None]
+    assert frame["mean_jct"].n_unique() == 3
+    Path("bare.toml").write_text('[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nmodel = "fixed"\n')
+    swept = invoke("sweep", "bare.toml", "--run", f"both=fifo {' '.join(BOTH)}", "-o", "named")
+    assert (swept.returncode, swept.stderr) == (0, "")
+    assert pl.read_parquet("named/runs.parquet")["mean_jct"].to_list() == frame["mean_jct"].to_list()[:1]
     one = ringbco.replay(
         "jobs.csv", "1x8", policy="fifo", model="fixed", quota=["arrays.csv", "accounts.csv"]
     )

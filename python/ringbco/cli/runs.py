@@ -102,7 +102,7 @@ def _from(folder: Path, name: str, value: Any) -> Any:
     if name == "policy":
         place, _, attribute = value.rpartition(":")
         return f"{_relative(place, folder)}:{attribute}" if place.endswith(".py") else value
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_from(folder, name, each) for each in value]
     is_path = name in KINDS and value != "none" and not is_draw(value)
     if is_path or (name in ("cluster", "tables") and Path(value).is_file()):

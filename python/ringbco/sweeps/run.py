@@ -36,6 +36,7 @@ from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called
 from ringbco.sweeps.settings import command, options_of
+from ringbco.sweeps.side_inputs import digest_of
 from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace.jobs import JobTable
@@ -383,7 +384,7 @@ def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 def _workload_of(run: Run) -> tuple[Hashable, ...]:
     """What runs with the same workload have in common, but for their trace and draw."""
-    beside = tuple((name, found.sha256) for name, found in run.beside.items() if name in READS)
+    beside = tuple((name, digest_of(found)) for name, found in run.beside.items() if name in READS)
     return run.load, run.cluster, repr(_read(_options(run))), beside
 
 

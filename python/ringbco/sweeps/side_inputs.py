@@ -10,6 +10,7 @@ from ringbco.run.outage_draws import Draw, as_draw, is_draw
 from ringbco.trace.clock import EPOCH, parse_epoch
 from ringbco.trace.epoch import epoch_of
 from ringbco.trace.jobs import read_jobs, read_metadata
+from ringbco.trace.quotas import Quotas
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster)
             tables = [replace(kind.read(folder / path, known), source=path) for path in paths]
             found[name] = kind.read(tables, known) if tables[1:] else tables[0]
     return found
+
+
+def digest_of(found: SideTable | Draw) -> str | None:
+    """What tells a table, or several files of quotas, from others."""
+    books = found.books if isinstance(found, Quotas) else [found]
+    return ",".join(str(book.sha256) for book in books) if books[1:] else found.sha256
+
+
+def name_of(found: SideTable | Draw) -> str:
+    """What a table, or several files of quotas, are called."""
+    return ", ".join(book.source for book in found.books) if isinstance(found, Quotas) else found.source
 
 
 def missing_files(name: str, given: Any, folder: Path) -> list[str]:

@@ -27,7 +27,7 @@ from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_o
 from ringbco.sweeps.document import FORM, RUN, NamedRuns, check_named, plain_name, read_document, varied
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
-from ringbco.sweeps.side_inputs import SideTables, missing_files, read_side_inputs
+from ringbco.sweeps.side_inputs import SideTables, digest_of, missing_files, name_of, read_side_inputs
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.side_tables import KINDS
@@ -76,7 +76,7 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        content["options"] |= {name: found.sha256 for name, found in self.beside.items()}
+        content["options"] |= {name: digest_of(found) for name, found in self.beside.items()}
         if self.draw is not None:
             content["draw"] = self.draw
         if self.by_day:
@@ -480,7 +480,7 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
-        settings |= {name: found.source for name, found in beside.items()}
+        settings |= {name: name_of(found) for name, found in beside.items()}
         mine = serialized(name) if name in BUILT_IN else self._trials.custom.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
