@@ -122,7 +122,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         // A pause at the start and an outage cost time, which only the columns of the progress table record.
         let by_jobs = options.evict || setting.side.quotas.is_some();
         let makes_room = by_jobs || setting.side.services.is_some();
-        let stays_end = setting.side.outages.is_some() || makes_room;
+        let stays_end = setting.side.outages.is_some() || makes_room || options.evict_loses;
         let protection = Protection::new(setting, stops);
         let pauses = may_pause(setting);
         let stops = stops || pauses || stays_end || options.search.is_some() || options.enforce_limits;

@@ -105,6 +105,8 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
 def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options for a log that lies in no folder: its own rows tell when servers were down."""
     options = dict(given)
+    if not log.has("evicted"):
+        options.pop("evict_loses", None)
     if log.has("rung") and given.get("search") is None:
         raise InputError(
             "the search whose rungs the log tells of", file=log.path, column="verb", value="rung",
