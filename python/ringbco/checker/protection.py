@@ -24,7 +24,7 @@ class Protection:
         self.after, self.slot = float(options.get("preempt_after") or 0.0), inputs.slot
         self.most = math.inf if most is None else int(most)
         stops = inputs.preempts or inputs.decides or bool(options.get("evict"))
-        self.kept = None if may is None or not options.get("keep_unpreemptible") else ~may
+        self.kept = None if may is None or not options.get("keep_unpreemptible") else ~may.astype(bool)
         given = self.after > 0.0 or self.most < math.inf or self.kept is not None
         self.is_on = stops and not inputs.follows and given
         self.stopped: Counter[int] = Counter()
