@@ -29,12 +29,7 @@ impl EvictionDelay {
     pub(super) fn new(setting: &Setting<'_>, by_jobs: bool) -> Option<Box<Self>> {
         let after = setting.options.evict_after;
         (after > 0.0 && by_jobs && setting.log.is_none()).then(|| {
-            Box::new(Self {
-                after,
-                since: setting.jobs.submit.to_vec(),
-                ends: EventHeap::default(),
-                has_ended: false,
-            })
+            Box::new(Self { after, since: setting.jobs.submit.to_vec(), ends: EventHeap::default(), has_ended: false })
         })
     }
 }

@@ -380,7 +380,8 @@ def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tm
     arguments = (tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--preempt-cost", "0")
     line = (
         "note: srtf: 1 job with preemptible = false stopped 2 times (by the policy 2): the column shields"
-        " from --evict and services alone (docs/priorities.md)"
+        " from --evict and services alone; --keep-unpreemptible shields from policies, too"
+        " (docs/priorities.md)"
     )
     run = invoke("replay", *arguments, "--policy", "srtf", "-o", tmp_path / "r")
     assert run.stderr.splitlines().count(line) == 1
@@ -388,8 +389,11 @@ def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tm
     run = invoke("compare", *arguments, *pair, "-o", tmp_path / "c")
     assert run.stderr.splitlines().count(line) == 1
     assert run.stderr.count("preemptible") == 1
-    run = invoke("replay", *arguments, "--policy", "srtf", "--max-preemptions", "0", "-o", tmp_path / "p")
-    assert "preemptible" not in run.stderr
+    for number, options in enumerate((("--max-preemptions", "0"), ("--keep-unpreemptible",))):
+        out = tmp_path / f"p{number}"
+        run = invoke("replay", *arguments, "--policy", "srtf", *options, "-o", out)
+        assert "preemptible" not in run.stderr
+        assert invoke("audit", out).code == 0
 
 
 def test_an_owner_within_its_quota_stops_them_too(invoke: Invoke, tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any. evict_loses: whether evictions lose work. recorded: when the clock saw each recorded start, under
-    a policy that follows these.
+    users: those of the job table, where it names any. evict_loses: whether evictions lose work. recorded:
+    when the clock saw each recorded start, under a policy that follows these.
     """
 
     policy: str
@@ -134,7 +134,7 @@ class Source:
 
     @cached_property
     def lossy(self) -> dict[str, NDArray[Any]] | None:
-        """The stays that a failing server ended and, where it loses work, an eviction; None of a run without."""
+        """The stays that a failing server, or an eviction that loses work, ended; None of a run without."""
         words = ["failed"] * (self.outages is not None) + ["evicted"] * self.evict_loses
         return self._stays("ended", *map(ENDED.index, words)) if words else None
 

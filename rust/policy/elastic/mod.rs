@@ -48,8 +48,16 @@ policies! { |setting, speed|
 const KNOWS: &[Feature] = Feature::ALL;
 
 /// The options that policies which resize jobs read.
-const OPTIONS: &[&str] =
-    &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every", "preempt-after", "max-preemptions", "keep-unpreemptible"];
+const OPTIONS: &[&str] = &[
+    "preempt-cost",
+    "move-cost",
+    "resize-cost",
+    "interval",
+    "resize-every",
+    "preempt-after",
+    "max-preemptions",
+    "keep-unpreemptible",
+];
 
 /// Decides how many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {

@@ -410,7 +410,14 @@ impl Named for Outside {
         paper: "",
         knows: Feature::ALL,
         is: &[Is::Resizes],
-        options: &["preempt-cost", "move-cost", "resize-cost", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "move-cost",
+            "resize-cost",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+        ],
     };
 }
 
