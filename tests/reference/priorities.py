@@ -17,6 +17,7 @@ from reference.outages import Failures, Queue, checkpoints, failing_world, queue
 from reference.placement import ClusterState
 from reference.running import RunningJob
 from reference.types import Types
+from reference.victims import in_order, price
 
 SOON = 200
 """Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
@@ -267,24 +268,7 @@ def priority_world(
             return len(run.gpus) * self.seconds(since)
 
         def in_order(self, victims: Sequence[RunningJob]) -> list[RunningJob]:
-            def rank(run: RunningJob) -> tuple[float, ...]:
-                priority, gpus = claims.priority[run.row], len(run.gpus)
-                if claims.victims == "youngest":
-                    return priority, -run.start, gpus, run.row
-                return priority, self.lost(run), gpus, -run.start, run.row
-
-            return sorted(victims, key=rank)
-
-        def price(self, victims: Sequence[RunningJob]) -> tuple[float, ...]:
-            """By which the least of several servers' victims go, in their order."""
-            highest = max(claims.priority[run.row] for run in victims)
-            gpus = sum(len(run.gpus) for run in victims)
-            if claims.victims == "youngest":
-                return highest, -min(run.start for run in victims), gpus, len(victims)
-            total = 0.0
-            for run in victims:
-                total += self.lost(run)
-            return highest, total, gpus, len(victims)
+            return in_order(claims.victims, victims, claims.priority, self.lost)
 
         @property
         def delays(self) -> bool:
@@ -379,7 +363,8 @@ def priority_world(
                     rest = [other for other in taken if other is not run]
                     if idle + there(rest, server) >= need:
                         taken = rest
-                result.append((self.price(taken), server, taken))
+                cost = price(claims.victims, taken, claims.priority, self.lost)
+                result.append((cost, server, taken))
             if not result:
                 return None
             _, server, taken = min(result, key=lambda each: each[:2])

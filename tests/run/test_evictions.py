@@ -1,4 +1,4 @@
-"""The options of evictions: which jobs go, from when on, what they lose, and which are kept (docs/priorities.md)."""
+"""The options of evictions: who goes, from when on, what is lost, who is kept (docs/priorities.md)."""
 
 from __future__ import annotations
 
@@ -144,9 +144,7 @@ def test_an_elastic_policy_may_resize_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), NEW.items())
-def test_refused_where_nobody_evicts_or_stops(
-    name: str, value: object, invoke: Invoke, tmp_path: Path
-) -> None:
+def test_refused_where_nobody_evicts(name: str, value: object, invoke: Invoke, tmp_path: Path) -> None:
     typed = name.replace("_", "-")
     with pytest.raises(
         UsageError, match=f"option {typed}: .*--evict, --quota or --services; fifo ignores it"
