@@ -52,6 +52,12 @@ impl<S: Speed> ClusterState<'_, S> {
         self.eviction_delay.as_ref().is_none_or(|delay| self.makes_room_from(delay, job) <= self.now)
     }
 
+    /// Returns when a waiting job may make room for itself, s, if it may not yet.
+    pub(super) fn evicts_from(&self, job: Job) -> Option<f64> {
+        let delay = self.eviction_delay.as_ref().filter(|_| !self.may_make_room(job))?;
+        Some(self.clock.seconds(self.makes_room_from(delay, job)))
+    }
+
     /// Notes that a job waits from now on. `is_event`: whether no pass of this instant has been yet.
     #[cold]
     pub(super) fn pend(&mut self, job: Job, is_event: bool) {

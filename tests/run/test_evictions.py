@@ -156,7 +156,7 @@ def test_refused_where_nobody_evicts(name: str, value: object, invoke: Invoke, t
     arguments = (tmp_path / "jobs.csv", "--cluster", "1x1", "--policy", "fifo", "--model", "fixed", *given)
     run = invoke("replay", *arguments, "-o", tmp_path / "r")
     assert (run.code, len(run.stderr.splitlines())) == (2, 1)
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match=f"option {name}: expected none: a plan"):
         ringbco.plan(urgent().frame(), "1x1", **{name: value})
 
 

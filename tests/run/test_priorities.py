@@ -394,6 +394,11 @@ def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tm
         run = invoke("replay", *arguments, "--policy", "srtf", *options, "-o", out)
         assert "preemptible" not in run.stderr
         assert invoke("audit", out).code == 0
+    jobs = pl.read_csv(arguments[0]).drop("preemptible")
+    jobs.write_csv(tmp_path / "plain.csv")
+    plain = (tmp_path / "plain.csv", *arguments[1:], "--policy", "srtf", "--keep-unpreemptible")
+    run = invoke("replay", *plain, "-o", tmp_path / "n")
+    assert "note: srtf: no job has preemptible = false for --keep-unpreemptible to keep" in run.stderr
 
 
 def test_an_owner_within_its_quota_stops_them_too(invoke: Invoke, tmp_path: Path) -> None:

@@ -52,10 +52,14 @@ def _resizes(policy: str | SerializedPolicy) -> bool:
 
 
 def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
-    """A line that says of how many jobs with `preemptible = false` stays were ended for others."""
+    """A line that says of how many jobs with `preemptible = false` stays were ended for others.
+
+    Or that no job has it, though the run was to keep such jobs.
+    """
     may = preemptible(table.frame)
     if may is None or bool(may.all()):
-        return None
+        keeps = outcome.run["options"].get("keep_unpreemptible")
+        return f"{policy}: no job has preemptible = false for --keep-unpreemptible to keep" if keeps else None
     names = table.frame["job_id"].filter(~pl.Series(may))
     ended = outcome.stays.filter(pl.col("ended").is_in(_STOPPED) & pl.col("job_id").is_in(names.implode()))
     if ended.is_empty():
