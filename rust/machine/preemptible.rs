@@ -95,13 +95,14 @@ impl Held {
     /// Returns the greatest tier such that the stays from it on hold enough GPUs. Those over quota count as of the last
     /// tier, since theirs is unknown.
     fn highest(&self, enough: u32) -> u32 {
-        if self.over_quota >= enough {
-            return u32::MAX;
+        let (mut gpus, mut last) = (self.over_quota, u32::MAX);
+        while gpus < enough {
+            let all = || self.few.iter().chain(&self.more).filter(|of| of.gpus > 0 && of.tier < last);
+            let Some(next) = all().map(|of| of.tier).max() else { break };
+            gpus += all().filter(|of| of.tier == next).map(|of| of.gpus).sum::<u32>();
+            last = next;
         }
-        let all = || self.few.iter().chain(&self.more).filter(|of| of.gpus > 0);
-        let after = |tier: u32| all().filter(|of| of.tier >= tier).map(|of| of.gpus).sum::<u32>();
-        let holds = |&tier: &u32| self.over_quota + after(tier) >= enough;
-        all().map(|of| of.tier).filter(holds).max().unwrap_or(0)
+        last
     }
 }
 
