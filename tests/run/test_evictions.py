@@ -155,7 +155,7 @@ def test_refused_where_nobody_evicts(name: str, value: object, invoke: Invoke, t
     given = ("--" + typed,) if value is True else ("--" + typed, str(value))
     arguments = (tmp_path / "jobs.csv", "--cluster", "1x1", "--policy", "fifo", "--model", "fixed", *given)
     run = invoke("replay", *arguments, "-o", tmp_path / "r")
-    assert (run.code, len(run.stderr.splitlines())) == (2, 1)
+    assert (run.returncode, len(run.stderr.splitlines())) == (2, 1)
     with pytest.raises(UsageError, match=f"option {name}: expected none: a plan"):
         ringbco.plan(urgent().frame(), "1x1", **{name: value})
 
@@ -163,7 +163,7 @@ def test_refused_where_nobody_evicts(name: str, value: object, invoke: Invoke, t
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"victims": "oldest"}, "option victims: oldest.*expected one of least, youngest"),
+        ({"victims": "oldest"}, "option victims: 'oldest': expected one of least, youngest"),
         ({"evict_after": -1.0}, "option evict-after: -1.*expected a finite time >= 0 s"),
         ({"evict_after": math.inf}, "option evict-after: inf.*expected a finite time >= 0 s"),
         ({"evict_after": math.nan}, "option evict-after: .*expected a finite time >= 0 s"),
