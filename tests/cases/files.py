@@ -112,6 +112,8 @@ def case_lines(title: str, case: Case, *, follow: bool = False) -> CaseLines | N
     if isinstance(expected, RowError):
         return None
     setup = _followed(case) if follow else case.setup()
+    if any(on is not None for _, on, _ in (setup.jobs.get("types") or {"kinds": ()})["kinds"]):
+        return None
     lines = [f"case {title}"]
     for name, value in {**setup.jobs, **setup.servers}.items():
         if name not in ZEROS or np.any(value):
