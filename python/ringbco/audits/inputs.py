@@ -149,6 +149,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
         group=said(frame, "group"),
         user=said(frame, "user"),
         deadline=said(frame, "deadline"),
+        log_start=None if planned else said(frame, "recorded_start"),
         vc_said=said(frame, "vc"),
         plain={name: own for name, own in plain.items() if own is not None},
     )

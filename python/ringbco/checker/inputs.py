@@ -37,6 +37,8 @@ class Jobs:
     counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
     with its value for an empty cell; those that say nothing are not there.
 
+    log_start: when the log says that it started, s.
+
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
     """
@@ -63,6 +65,7 @@ class Jobs:
     group: pl.Series | None = None
     user: pl.Series | None = None
     deadline: pl.Series | None = None
+    log_start: pl.Series | None = None
     vc_said: pl.Series | None = None
     plain: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 

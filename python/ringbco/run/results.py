@@ -40,6 +40,7 @@ from ringbco.run.frames import (
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
 from ringbco.trace.clock import first_instant
+from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.shares import MILLI_GPU
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
@@ -111,6 +112,7 @@ class FinishedResult:
             users=setup.workload.users,
             evict_loses=bool(setup.values["evict_loses"]),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
+            log_waits=recorded_waits(frame),
         )
 
 

@@ -10,8 +10,9 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
-from ringbco.sources.parsing import DAY, iso
+from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
 from ringbco.sources.slurm_files import (
@@ -19,6 +20,7 @@ from ringbco.sources.slurm_files import (
     DAMAGED,
     FILE,
     JOB_TABLE,
+    NOT_READ,
     TEXTS,
     Records,
     SacctJson,
@@ -39,7 +41,7 @@ from ringbco.sources.slurm_nodes import (
 from ringbco.sources.slurm_notes import Window, array_tasks, held_notes, mig_notes
 from ringbco.sources.slurm_rules import first_rules, job_rules, numbers, with_facts, with_ids
 from ringbco.sources.slurm_times import moment, with_times
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission, ran_from
 from ringbco.trace.other_names import hint_at
 
 _COLUMNS: Final = (
@@ -116,6 +118,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
     jobs = joiner.frame
     nodes = read_nodes(inputs["nodes"], options.count or "gpu") if "nodes" in inputs else None
     servers, vcs, notes = _servers(jobs, nodes, options)
+    notes += [
+        f"{inputs[shape.role].shown} is {shape.what} and is not read: {shape.so}"
+        for shape in NOT_READ
+        if shape.role in inputs
+    ]
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
     table = by_submission(
         jobs,
@@ -124,8 +131,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
         vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"),
         nodes=pl.col("nodelist"),
-        recorded_start=pl.col("start_s") - epoch,
-        recorded_end=pl.col("end_s") - epoch,
+        **ran_from("start_s", "end_s", epoch),
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
     empty = [name for name in _COLUMNS if name not in _OURS and table[name].null_count() == table.height]
@@ -269,7 +275,7 @@ SOURCE: Final = Source(
   year      = {2003},
   doi       = {10.1007/10968987_3}
 }""",
-    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes()),
+    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes(), *NOT_READ),
     needs=("log",),
     read=read,
     options=frozenset(
