@@ -137,6 +137,16 @@ registry!(
 );
 
 registry!(
+    /// Which jobs are evicted first (docs/priorities-reference.md#eviction).
+    Victims, "victims" {
+        /// Those that lose least work, then those with the fewest GPUs.
+        Least => "least",
+        /// Those that started last.
+        Youngest => "youngest",
+    }
+);
+
+registry!(
     /// The order inside a queue by attained service (docs/policies.md#how-preemption-works).
     Within, "within" {
         /// By (submit_time, row).

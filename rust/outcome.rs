@@ -206,6 +206,8 @@ pub struct Knows {
     pub outages: bool,
     /// Jobs may be evicted.
     pub room: bool,
+    /// They lose work then, or by outages.
+    pub losses: bool,
     /// Jobs may hold other numbers of GPUs than they request.
     pub elastic: bool,
     /// Jobs end at their time limits.

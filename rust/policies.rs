@@ -145,6 +145,7 @@ pub fn parts_of(entry: &Entry) -> Parts {
             Users::Queue(values) => of("queue", values, Discipline::name),
             Users::Clock(values) => of("clock", values, ClockKind::name),
             Users::Planner(values) => of("policy", values, |planner| planner.name()),
+            Users::Given(names) => vec![("given", names.to_vec())],
             Users::Any(users) => users.iter().flat_map(|&users| parts(entry, users)).collect(),
             Users::Policies => {
                 let reads = preemptive().filter(|facts| facts.options.contains(&entry.name));

@@ -76,6 +76,12 @@ impl<'a> Setting<'a> {
         self.options.evict || self.side.quotas.is_some()
     }
 
+    /// Returns whether jobs may be protected from being stopped for others.
+    pub(crate) fn protects(&self) -> bool {
+        let Options { preempt_after, max_preemptions, keep_unpreemptible, .. } = *self.options;
+        preempt_after > 0.0 || max_preemptions.is_some() || keep_unpreemptible && self.jobs.preemptible.is_some()
+    }
+
     /// Returns what decides it: a job's tier, demand and owner, as far as they matter.
     pub(crate) fn class_of(&self, job: Job) -> (u32, Demand, u32) {
         let owner = self.side.quotas.map_or(0, |quotas| quotas.owner[job.index()]);

@@ -267,6 +267,8 @@ class _Answer(TypedDict):
     """Its reservation: when it begins, and how many GPUs of which servers."""
     beyond: bool
     """Whether as many jobs as get reservations go before it."""
+    evicts_from: float | None
+    """When it may evict others, s, where it may not yet."""
     decided: float
     """When the policy decided last; NaN where it has not."""
     types: list[int]

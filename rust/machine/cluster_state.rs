@@ -6,6 +6,7 @@
 
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
+use super::eviction_delay::EvictionDelay;
 use super::limits::Limits;
 use super::maintenance::MaintenanceWindows;
 use super::outages::Outages;
@@ -23,7 +24,7 @@ use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::{Deque, EventHeap};
 use crate::ids::{GpuType, Job, MILLI_GPU, Slot};
-use crate::options::Discipline;
+use crate::options::{Discipline, Victims};
 use crate::outcome::{Climbing, ClusterOutcome};
 use crate::placement::{Placer, Pools};
 use crate::record::{StayLog, StayRecord, Why};
@@ -80,6 +81,11 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) rows: &'a [u32],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
+    /// Which jobs are evicted first, and whether they lose the work since their last checkpoint.
+    pub(super) victims: Victims,
+    pub(super) evict_loses: bool,
+    /// When waiting jobs may make room for themselves, where not at once.
+    pub(super) eviction_delay: Option<Box<EvictionDelay>>,
     /// The stays that may be evicted, where any may.
     pub(super) preemptible: Option<Box<Preemptible>>,
     /// The stays protected from eviction and from a policy's stop, where any are.
@@ -116,7 +122,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         // A pause at the start and an outage cost time, which only the columns of the progress table record.
         let by_jobs = options.evict || setting.side.quotas.is_some();
         let makes_room = by_jobs || setting.side.services.is_some();
-        let stays_end = setting.side.outages.is_some() || makes_room;
+        let stays_end = setting.side.outages.is_some() || makes_room || options.evict_loses;
         let protection = Protection::new(setting, stops);
         let pauses = may_pause(setting);
         let stops = stops || pauses || stays_end || options.search.is_some() || options.enforce_limits;
@@ -164,6 +170,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             saving,
             savers: Deque::default(),
             evicts: options.evict,
+            victims: options.victims,
+            evict_loses: options.evict_loses,
+            eviction_delay: EvictionDelay::new(setting, by_jobs),
             preemptible,
             protection,
             quota_usage: QuotaUsage::new(setting),
@@ -295,6 +304,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if num_servers > 1 {
             let most = &mut self.out.max_contention[j];
             *most = (*most).max(stay.largest_contention);
+        }
+        if self.eviction_delay.is_some() {
+            self.pend_from_now(job, why);
         }
         self.leave(slot);
     }

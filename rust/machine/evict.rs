@@ -1,70 +1,76 @@
 //! Chooses which jobs a job of higher priority evicts (docs/priorities-reference.md#eviction).
 //!
 //! Invariant: either victims were evicted and the job's GPUs are taken, or nothing has changed. For example, if a
-//! server of 8 GPUs runs a (4 GPUs, 1,000 s since its last checkpoint), b (2 GPUs, 500 s) and c (2 GPUs, 100 s), a job
-//! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
+//! server of 8 GPUs runs a (4 GPUs), b (2 GPUs, started at 50 s) and c (2 GPUs, started at 100 s), a job of 3 GPUs
+//! evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
 //! An attempt costs a scan of the servers, and of the running jobs on those where enough may be evicted; for a gang
 //! larger than a server, of all evictable jobs. There is one attempt for each demand that a pass cannot place.
 
-use super::clock::Clock;
 use super::cluster_state::ClusterState;
 use super::maintenance::MaintenanceWindows;
 use super::preemptible::{Evictable, Preemptible};
 use super::quota_usage::Claimant;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
+use crate::options::Victims;
 use crate::placement::Probes;
 use crate::record::Why;
 use crate::speed::Speed;
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// The place of a victim in the order of eviction: its priority, up to three numbers, its row. The least goes first.
+type Turn = (Reverse<u32>, [u64; 3], u32);
+
+/// What the victims on a server cost: their highest priority, then the work that they lose or the earliest start among
+/// them, their GPUs on all servers, their number; ties to the lower server.
+pub(super) type Cost = (Reverse<u32>, u64, u64, usize, Server);
 
 /// A running job that may be evicted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Victim {
+pub(super) struct Victim {
+    turn: Turn,
     slot: Slot,
-    /// GPUs x seconds of progress since its last checkpoint.
-    key: f64,
     tier: u32,
+    gpus: u32,
+    /// GPU-seconds of work that it loses.
+    lost: f64,
     start: f64,
-    row: u32,
+}
+
+/// Sorts times, and GPU-seconds, as they do. None is NaN or negative.
+fn ascending(number: f64) -> u64 {
+    number.to_bits()
+}
+
+/// Sorts times the latest first.
+fn descending(time: f64) -> u64 {
+    !time.to_bits()
 }
 
 impl Victim {
-    #[inline]
-    fn new(evictable: &Evictable, now: f64, clock: Clock) -> Self {
-        let key = f64::from(evictable.gpus) * evictable.unsaved(now, clock);
-        Self { slot: evictable.slot, key, tier: evictable.tier, start: evictable.start, row: evictable.row }
+    fn new(evictable: &Evictable, lost: f64, rule: Victims) -> Self {
+        let Evictable { slot, tier, gpus, start, row, .. } = *evictable;
+        let turn = match rule {
+            Victims::Least => [ascending(lost), u64::from(gpus), descending(start)],
+            Victims::Youngest => [descending(start), u64::from(gpus), 0],
+        };
+        Self { turn: (Reverse(tier), turn, row), slot, tier, gpus, lost, start }
     }
 
-    /// Returns its place in the order of eviction: the least first.
-    fn turn(&self) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
-        // No number is NaN or negative, so bits sort as the numbers do.
-        (Reverse(self.tier), self.key.to_bits(), Reverse(self.start.to_bits()), self.row)
-    }
-}
-
-impl Ord for Victim {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.turn().cmp(&self.turn())
-    }
-}
-
-impl PartialOrd for Victim {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+    /// Returns what victims on a server cost, in their order.
+    fn cost(victims: &[(Self, u32)], rule: Victims, server: Server) -> Cost {
+        let all = || victims.iter().map(|(victim, _)| victim);
+        let first = match rule {
+            Victims::Least => ascending(all().map(|victim| victim.lost).sum::<f64>()),
+            Victims::Youngest => descending(all().map(|victim| victim.start).fold(f64::INFINITY, f64::min)),
+        };
+        let highest = all().map(|victim| victim.tier).min().unwrap_or(u32::MAX);
+        (Reverse(highest), first, all().map(|victim| u64::from(victim.gpus)).sum(), victims.len(), server)
     }
 }
-
-impl PartialEq for Victim {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Victim {}
 
 impl<S: Speed> ClusterState<'_, S> {
     /// Returns whether owners have quotas.
@@ -74,9 +80,9 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Returns what decides which jobs a job may evict if it started now on that many GPUs.
-    pub(crate) fn evictor(&self, job: Job, num_gpus: u32) -> (u32, Claimant) {
+    pub(crate) fn evictor(&self, job: Job, num_gpus: u32) -> (u32, Claimant, bool) {
         let tier = if self.evicts { self.jobs.tier(job.index()) } else { 0 };
-        (tier, self.claimant(job, num_gpus))
+        (tier, self.claimant(job, num_gpus), self.may_make_room(job))
     }
 
     /// Evicts jobs so that another can be placed, and takes its GPUs: `start` must follow. Returns whether that
@@ -118,14 +124,14 @@ impl<S: Speed> ClusterState<'_, S> {
         job: Job,
         num_gpus: u32,
         on: Option<GpuType>,
-    ) -> Option<(GpuType, Option<Server>, Vec<Victim>)> {
+    ) -> Option<(GpuType, Option<Server>, Vec<Slot>)> {
         let jobs = self.jobs;
         let lower = self.preemptible.as_ref().map_or(0, |preemptible| preemptible.gpus_after(jobs.tier(job.index())));
         if self.quota_usage.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
             // Most attempts end here: all lower priorities together do not hold enough.
             return None;
         }
-        if self.claimant(job, num_gpus) != Claimant::Within {
+        if self.claimant(job, num_gpus) != Claimant::Within || !self.may_make_room(job) {
             return None;
         }
         for &(gpu_type, _) in jobs.tried(job) {
@@ -143,7 +149,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 if self.preemptible.as_ref().is_none_or(|preemptible| preemptible.is_futile(&attempt)) {
                     continue;
                 }
-                let there = |preemptible: &Preemptible, server| preemptible.gpus_for(server, after);
+                let there = |preemptible: &Preemptible, server, enough| preemptible.highest(server, after, enough);
                 if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
                     return Some((gpu_type, Some(server), chosen));
                 }
@@ -163,91 +169,70 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Returns the stays of a GPU type that `may` be evicted, all of them `after` a tier or over quota; the first to go
-    /// is the greatest.
+    /// first.
     fn victims(
-        &mut self,
+        &self,
         gpu_type: GpuType,
         after: Option<u32>,
         may: impl Fn(&Evictable) -> bool,
-    ) -> BinaryHeap<Victim> {
-        let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
-        let Some(preemptible) = &mut self.preemptible else { return BinaryHeap::new() };
+    ) -> BinaryHeap<Reverse<(Turn, Slot)>> {
+        let Some(preemptible) = &self.preemptible else { return BinaryHeap::new() };
         let mut victims = Vec::new();
-        for server in (0..cluster.num_servers()).map(Server::at) {
-            if cluster.type_of(server) == gpu_type && preemptible.gpus_for(server, after) > 0 {
-                let here = preemptible.look_at(server, now, clock).iter();
+        for server in (0..self.cluster.num_servers()).map(Server::at) {
+            if self.cluster.type_of(server) == gpu_type && preemptible.gpus_for(server, after) > 0 {
+                let here = preemptible.on(server).iter();
                 let going = here.filter(|(evictable, _)| evictable.home == server && may(evictable));
-                victims.extend(going.map(|(evictable, _)| Victim::new(evictable, now, clock)));
+                victims.extend(going.map(|(evictable, _)| {
+                    let victim = self.victim(evictable);
+                    Reverse((victim.turn, victim.slot))
+                }));
             }
         }
         victims.into()
     }
 
-    /// Returns the server, of one GPU type or of all, where a gang costs the least sum of keys, and the victims there:
-    /// stays that `may` be evicted, which hold at most `there` GPUs of a server.
+    fn victim(&self, evictable: &Evictable) -> Victim {
+        let lost = if self.evict_loses { f64::from(evictable.gpus) * self.unsaved(evictable.slot) } else { 0.0 };
+        Victim::new(evictable, lost, self.victims)
+    }
+
+    /// Returns the server, of one GPU type or of all, where the victims of a gang cost least, and the victims there:
+    /// stays that `may` be evicted. `there`: the least tier among them, and whether there are enough, for the first
+    /// that hold so many GPUs of a server.
     pub(super) fn server_of_least(
         &mut self,
         gpu_type: Option<GpuType>,
         num_gpus: u32,
-        there: impl Fn(&Preemptible, Server) -> u32,
+        there: impl Fn(&Preemptible, Server, u32) -> Option<u32>,
         may: impl Fn(&Evictable) -> bool,
-    ) -> Option<(Server, Vec<Victim>)> {
-        let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
-        let preemptible = self.preemptible.as_mut()?;
-        let has_room = |preemptible: &Preemptible, server: Server, idle: u32| {
-            idle + there(preemptible, server) >= num_gpus
-                && gpu_type.is_none_or(|of| cluster.type_of(server) == of)
-                && windows.as_ref().is_none_or(|windows| !windows.hides(server))
-        };
-        // Start with a server of low known cost: then most others can be skipped.
-        let mut first: Option<(f64, Server)> = None;
-        let mut bounds = std::mem::take(&mut preemptible.bounds);
+    ) -> Option<(Server, Vec<Slot>)> {
+        let mut bounds = std::mem::take(&mut self.preemptible.as_mut()?.bounds);
         bounds.clear();
-        bounds.extend((0..cluster.num_servers()).map(Server::at).map(|server| {
+        let (cluster, windows, preemptible) = (&self.cluster, &self.windows, self.preemptible.as_ref()?);
+        for server in (0..cluster.num_servers()).map(Server::at) {
             let idle = cluster.idle(server);
-            if idle >= num_gpus {
-                return f64::INFINITY;
+            let is_wanted = idle < num_gpus
+                && gpu_type.is_none_or(|of| cluster.type_of(server) == of)
+                && windows.as_ref().is_none_or(|windows| !windows.hides(server));
+            if is_wanted && let Some(tier) = there(preemptible, server, num_gpus - idle) {
+                // No victims cost less.
+                bounds.push((Reverse(tier), 0, u64::from(num_gpus - idle), 1, server));
             }
-            let at_least = lacks(num_gpus, idle) * preemptible.least_unsaved(server, now, clock);
-            if at_least > 0.0 && first.is_none_or(|first| at_least < first.0) && has_room(preemptible, server, idle) {
-                first = Some((at_least, server));
-            }
-            at_least
-        }));
-        let mut least: Option<(f64, Server)> = None;
-        let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
-        let first = first.map(|(_, server)| server);
-        let others = (0..bounds.len()).map(Server::at).filter(|&server| Some(server) != first);
-        for server in first.into_iter().chain(others) {
-            let at_least = bounds[server.index()];
-            // On ties the lowest server.
-            let is_cheaper =
-                |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
-            if at_least == f64::INFINITY
-                || !is_cheaper(at_least)
-                || !has_room(preemptible, server, cluster.idle(server))
-            {
+        }
+        let first = bounds.iter().min().map(|bound| bound.4);
+        let (mut least, mut chosen): (Option<Cost>, Vec<Slot>) = (None, Vec::new());
+        let mut here: Vec<(Victim, u32)> = Vec::new();
+        let others = bounds.iter().filter(|bound| Some(bound.4) != first);
+        for &bound in bounds.iter().filter(|bound| Some(bound.4) == first).chain(others) {
+            if least.is_some_and(|least| least < bound) {
                 continue;
             }
-            preemptible.look_at(server, now, clock);
+            let server = bound.4;
             let mut idle = cluster.idle(server);
-            if !is_cheaper(lacks(num_gpus, idle) * preemptible.least_unsaved(server, now, clock)) {
-                continue;
-            }
-            let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
-            for (evictable, count) in preemptible.on(server).iter().filter(|(evictable, _)| may(evictable)) {
-                let unsaved = evictable.unsaved(now, clock);
-                going += *count;
-                cheapest = f64::min(cheapest, f64::from(evictable.gpus) * unsaved);
-                latest = f64::min(latest, unsaved);
-            }
-            if idle + going < num_gpus || !is_cheaper(f64::max(cheapest, lacks(num_gpus, idle) * latest)) {
-                continue;
-            }
             here.clear();
             let going = preemptible.on(server).iter().filter(|(evictable, _)| may(evictable));
-            here.extend(going.map(|(evictable, count)| (Victim::new(evictable, now, clock), *count)));
-            here.sort_unstable_by_key(|(victim, _)| victim.turn());
+            here.extend(going.map(|(evictable, count)| (self.victim(evictable), *count)));
+            here.sort_unstable_by_key(|(victim, _)| victim.turn);
             let enough = here.iter().position(|&(_, count)| {
                 idle += count;
                 idle >= num_gpus
@@ -259,38 +244,40 @@ impl<S: Speed> ClusterState<'_, S> {
                     idle -= here.remove(at).1;
                 }
             }
-            let sum: f64 = here.iter().map(|(victim, _)| victim.key).sum();
-            if is_cheaper(sum) {
-                least = Some((sum, server));
+            let cost = Victim::cost(&here, self.victims, server);
+            if least.is_none_or(|least| cost < least) {
+                least = Some(cost);
                 chosen.clear();
-                chosen.extend(here.iter().map(|&(victim, _)| victim));
+                chosen.extend(here.iter().map(|(victim, _)| victim.slot));
             }
         }
-        preemptible.bounds = bounds;
-        least.map(|(_, server)| (server, chosen))
+        if let Some(preemptible) = &mut self.preemptible {
+            preemptible.bounds = bounds;
+        }
+        least.map(|cost| (cost.4, chosen))
     }
 
     /// Returns the victims in a whole pool whose GPUs let the run's placement place a gang larger than a server.
     fn fewest_of_all(
         &mut self,
-        mut victims: BinaryHeap<Victim>,
+        mut victims: BinaryHeap<Reverse<(Turn, Slot)>>,
         gpu_type: GpuType,
         num_gpus: u32,
-    ) -> Option<Vec<Victim>> {
+    ) -> Option<Vec<Slot>> {
         let mut probes = Probes::default();
         probes.copy(&self.cluster);
         let mut chosen = Vec::new();
         loop {
-            let victim = victims.pop()?;
-            let parts = seen(&self.stays[victim.slot.index()].parts, self.windows.as_deref());
+            let Reverse((_, slot)) = victims.pop()?;
+            let parts = seen(&self.stays[slot.index()].parts, self.windows.as_deref());
             probes.give(&self.cluster, &parts);
-            chosen.push(victim);
+            chosen.push(slot);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
                 break;
             }
         }
         for at in (0..chosen.len()).rev() {
-            let parts = seen(&self.stays[chosen[at].slot.index()].parts, self.windows.as_deref());
+            let parts = seen(&self.stays[chosen[at].index()].parts, self.windows.as_deref());
             probes.take(&self.cluster, &parts);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
                 chosen.remove(at);
@@ -301,9 +288,9 @@ impl<S: Speed> ClusterState<'_, S> {
         Some(chosen)
     }
 
-    /// Ends the stays of victims and adds them to `evicted`. Their jobs keep their progress and wait.
-    pub(super) fn evict_all(&mut self, victims: &[Victim], why: Why, evicted: &mut Vec<(Slot, Job)>) {
-        evicted.extend(victims.iter().map(|victim| (victim.slot, self.evict(victim.slot, why))));
+    /// Ends the stays of victims and adds them to `evicted`. Their jobs wait.
+    pub(super) fn evict_all(&mut self, victims: &[Slot], why: Why, evicted: &mut Vec<(Slot, Job)>) {
+        evicted.extend(victims.iter().map(|&slot| (slot, self.evict(slot, why))));
     }
 
     /// Ends a stay so that its GPUs go to another job, or to a service. Returns its job, which waits.
@@ -320,7 +307,11 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.stay_log.evicted_at = self.now;
         if started < self.now {
             self.keep(slot, false);
-            self.vacate(slot, why, None);
+            if self.evict_loses {
+                self.fall_back(slot, why);
+            } else {
+                self.vacate(slot, why, None);
+            }
         } else {
             self.never_began(slot);
             if self.was_stopped(job) {
@@ -332,11 +323,6 @@ impl<S: Speed> ClusterState<'_, S> {
         self.turn_wait(job);
         job
     }
-}
-
-/// Returns the GPUs that a gang lacks, which its victims must hold at least. The factor allows for rounding in sums.
-fn lacks(num_gpus: u32, idle: u32) -> f64 {
-    f64::from(num_gpus - idle) * (1.0 - 1e-9)
 }
 
 /// Returns what a victim holds on servers that are not hidden.

@@ -41,6 +41,8 @@ pub struct WaitExplanation {
     pub reserved: Option<(f64, Vec<(u32, u32)>)>,
     /// Whether all reservations belong to jobs ahead of it.
     pub beyond: bool,
+    /// When it may make room for itself, s, if it may not yet.
+    pub evicts_from: Option<f64>,
     /// When the policy decided last; NaN if it has not.
     pub decided: f64,
     /// The GPU types that it may use; empty where all GPUs are alike.
@@ -93,6 +95,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             WaitCause::TooFew => "few",
         };
         answer.quota = self.state.held_back_by(job).map(|(book, quota, held)| (book, quota.gpus, held));
+        answer.evicts_from = self.state.evicts_from(job);
         answer.estimate = self.policy.reckons(&self.state, job);
         if let Some(estimate) = answer.estimate.filter(|_| answer.room == "fits") {
             let hides = self.state.hide(estimate).is_some();

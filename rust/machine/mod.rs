@@ -13,6 +13,7 @@ mod clock;
 mod cluster_state;
 mod delays;
 mod evict;
+mod eviction_delay;
 mod explain;
 mod limits;
 mod livelock;
@@ -283,6 +284,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         while self.next_arrival <= now {
             let job = self.state.arrival(self.arrived);
             self.state.turn_wait(job);
+            if self.state.delays_evictions() {
+                self.state.pend(job, true);
+            }
             self.state.is_arriving = true;
             self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
             self.state.is_arriving = false;
@@ -304,6 +308,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         if self.state.protects() {
             self.state.end_protections(is_new);
+        }
+        if self.state.delays_evictions() {
+            self.state.end_delays(is_new);
         }
     }
 

@@ -152,22 +152,36 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Ends a stay because one of its servers fails: the job falls back to its last checkpoint and waits. `outage`: its
     /// row. Returns the job.
     fn lose(&mut self, slot: Slot, server: Server, outage: u32) -> Job {
-        let stay = &self.stays[slot.index()];
-        let job = stay.job;
-        let (left, passed) = match self.saving {
-            None => stay.at_checkpoint(self.now, self.clock),
-            Some(_) => stay.saves.at_latest(self.now),
-        };
-        let lost = self.clock.seconds(passed);
-        let fallen = left - stay.left_at(self.now, self.clock);
+        let job = self.stays[slot.index()].job;
         let row = Row::of(self.now, Verb::Failed);
         self.note(Row { job: job.number(), server: server.number(), by: outage, ..row });
-        self.vacate(slot, Why::Failed(outage), Some(left));
-        if let Some(records) = self.out.stay_log.records.last_mut() {
-            (records.lost, records.lost_time) = (fallen, lost);
-        }
+        self.fall_back(slot, Why::Failed(outage));
         self.turn_wait(job);
         job
+    }
+
+    /// Ends a stay whose job falls back to its last checkpoint.
+    pub(super) fn fall_back(&mut self, slot: Slot, why: Why) {
+        let stay = &self.stays[slot.index()];
+        let (left, passed) = self.at_checkpoint(stay);
+        let fallen = left - stay.left_at(self.now, self.clock);
+        self.vacate(slot, why, Some(left));
+        if let Some(records) = self.out.stay_log.records.last_mut() {
+            (records.lost, records.lost_time) = (fallen, self.clock.seconds(passed));
+        }
+    }
+
+    /// Returns the seconds of progress of the stay at a slot since its latest checkpoint.
+    pub(super) fn unsaved(&self, slot: Slot) -> f64 {
+        self.clock.seconds(self.at_checkpoint(&self.stays[slot.index()]).1)
+    }
+
+    /// Returns the work left at the latest checkpoint of a stay, and the time of progress since then.
+    fn at_checkpoint(&self, stay: &Stay<S::Pace>) -> (f64, f64) {
+        match self.saving {
+            None => stay.at_checkpoint(self.now, self.clock),
+            Some(_) => stay.saves.at_latest(self.now),
+        }
     }
 }
 
@@ -180,33 +194,6 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Returns when the latest one was.
-    #[inline]
-    pub(super) fn before(self, now: f64, clock: Clock) -> f64 {
-        if self.are_always(now) { now } else { self.latest(now, clock).unwrap_or(self.from) }
-    }
-
-    /// Returns when the latest one was, and a time before which no other follows.
-    pub(super) fn before_and_until(self, now: f64, clock: Clock) -> (f64, f64) {
-        let last = self.before(now, clock);
-        if last >= now {
-            return (last, now);
-        }
-        (last, self.next_after(last, clock))
-    }
-
-    /// Returns when progress starts, which is the first checkpoint, and a time before which no other follows.
-    pub(super) fn first_and_until(self, clock: Clock) -> (f64, f64) {
-        (self.from, self.next_after(self.from, clock))
-    }
-
-    /// Returns a time before the checkpoint that follows another.
-    fn next_after(self, last: f64, clock: Clock) -> f64 {
-        // Under the slot clock `last` is rounded up. Other rounding errors are far smaller than the margin here.
-        let early = if clock.slot.is_some() { 1.0 } else { 0.0 };
-        (last - early + self.every / clock.slot.unwrap_or(1.0)) * (1.0 - 1e-11)
-    }
-
     /// Returns whether all work up to now is saved.
     fn are_always(self, now: f64) -> bool {
         now <= self.from || self.every == 0.0

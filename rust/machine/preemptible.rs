@@ -7,10 +7,8 @@
 //! `reclaimable` has the GPUs that are idle or held by stays that jobs may evict. An attempt that finds too few there
 //! ends at once.
 
-use super::clock::Clock;
 use super::cluster_state::ClusterState;
-use super::outages::Checkpoints;
-use super::saves::Progress;
+use super::evict::Cost;
 use crate::ids::{GpuType, Server, Slot};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
@@ -27,40 +25,10 @@ pub(super) struct Evictable {
     pub(super) tier: u32,
     pub(super) row: u32,
     pub(super) start: f64,
-    work: Work,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
     /// No job of higher priority may evict it after the first of these times and before the second (machine time).
     pub(super) protected: (f64, f64),
-}
-
-/// What determines how much of a stay's progress is saved.
-#[derive(Clone, Copy, Debug)]
-enum Work {
-    /// The schedule of its checkpoints; the time of one, and until when that is the latest.
-    Saved(Checkpoints, (f64, f64)),
-    /// Checkpoints take time.
-    Saving(Progress),
-}
-
-impl Evictable {
-    /// Returns the seconds of progress since the latest checkpoint that [`Preemptible::look_at`] found.
-    #[inline]
-    pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
-        match self.work {
-            Work::Saved(_, (last, _)) => clock.seconds(f64::max(0.0, now - last)),
-            Work::Saving(progress) => clock.seconds(progress.unsaved(now)),
-        }
-    }
-
-    /// Returns the time of a checkpoint, and until when it is the latest.
-    #[inline]
-    fn saved(&self) -> (f64, f64) {
-        match self.work {
-            Work::Saved(_, saved) => saved,
-            Work::Saving(_) => (f64::NEG_INFINITY, f64::NEG_INFINITY), // unknown
-        }
-    }
 }
 
 /// GPUs of a server that evictable stays hold.
@@ -123,6 +91,19 @@ impl Held {
         let few: u32 = self.few.iter().map(|of| of.after(tier)).sum();
         if self.more.is_empty() { few } else { few + self.more.iter().map(|of| of.after(tier)).sum::<u32>() }
     }
+
+    /// Returns the greatest tier such that the stays from it on hold enough GPUs. Those over quota count as of the last
+    /// tier, since theirs is unknown.
+    fn highest(&self, enough: u32) -> u32 {
+        let (mut gpus, mut last) = (self.over_quota, u32::MAX);
+        while gpus < enough {
+            let all = || self.few.iter().chain(&self.more).filter(|of| of.gpus > 0 && of.tier < last);
+            let Some(next) = all().map(|of| of.tier).max() else { break };
+            gpus += all().filter(|of| of.tier == next).map(|of| of.gpus).sum::<u32>();
+            last = next;
+        }
+        last
+    }
 }
 
 /// The stays that may be evicted, by server.
@@ -130,17 +111,14 @@ impl Held {
 pub(super) struct Preemptible {
     here: Vec<Vec<(Evictable, u32)>>,
     held: Vec<Held>,
-    /// For each server, a time no earlier than the latest checkpoint of any stay, and until when it holds. After that
-    /// it is unknown until `look_at`.
-    newest: Vec<(f64, f64)>,
     /// GPUs that evictable stays hold by tier, only tiers that hold some, in ascending order.
     by_tier: Vec<(u32, u64)>,
     /// Idle and reclaimable GPUs, where jobs may evict.
     reclaimable: Option<Probes>,
     /// Attempts for which no server had enough, since GPUs last changed hands.
     livelock: Vec<Attempt>,
-    /// Buffer for the least cost of an attempt on each server.
-    pub(super) bounds: Vec<f64>,
+    /// Buffer for what victims cost at least, on each server with enough of them.
+    pub(super) bounds: Vec<Cost>,
 }
 
 /// GPU type, number of GPUs, and the tier as in [`Preemptible::gpus_for`].
@@ -158,7 +136,6 @@ impl Preemptible {
         Self {
             here: vec![Vec::new(); servers],
             held: vec![Held::default(); servers],
-            newest: vec![(f64::NEG_INFINITY, f64::INFINITY); servers],
             by_tier: Vec::new(),
             reclaimable,
             livelock: Vec::new(),
@@ -171,37 +148,18 @@ impl Preemptible {
         &self.here[server.index()]
     }
 
-    /// Returns the same, with their checkpoints up to now.
-    pub(super) fn look_at(&mut self, server: Server, now: f64, clock: Clock) -> &[(Evictable, u32)] {
-        let here = &mut self.here[server.index()];
-        let newest = &mut self.newest[server.index()];
-        let is_known = now < newest.1;
-        if !is_known {
-            *newest = (f64::NEG_INFINITY, f64::INFINITY);
-            for (evictable, _) in here.iter_mut() {
-                if let Work::Saved(checkpoints, saved) = &mut evictable.work
-                    && now >= saved.1
-                {
-                    *saved = checkpoints.before_and_until(now, clock);
-                }
-                let saved = evictable.saved();
-                *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
-            }
-        }
-        here
+    /// Returns the least tier among the first stays of a server to go that hold enough GPUs there, or a greater one;
+    /// `None` if all evictable stays do not.
+    #[inline]
+    pub(super) fn highest_of_all(&self, server: Server, enough: u32) -> Option<u32> {
+        let held = &self.held[server.index()];
+        (held.all >= enough).then(|| held.highest(enough))
     }
 
-    /// Returns a lower bound on the seconds of progress since the latest checkpoint of every stay on a server.
+    /// Returns the same for a job of a tier, as in [`Self::gpus_for`].
     #[inline]
-    pub(super) fn least_unsaved(&self, server: Server, now: f64, clock: Clock) -> f64 {
-        let (newest, until) = self.newest[server.index()];
-        if now < until { clock.seconds(f64::max(0.0, now - newest)) } else { 0.0 }
-    }
-
-    /// Returns the GPUs that evictable stays hold on a server.
-    #[inline]
-    pub(super) fn gpus_on(&self, server: Server) -> u32 {
-        self.held[server.index()].all
+    pub(super) fn highest(&self, server: Server, tier: Option<u32>, enough: u32) -> Option<u32> {
+        (self.gpus_for(server, tier) >= enough).then(|| self.held[server.index()].highest(enough))
     }
 
     /// Returns the GPUs there that a job of a tier may evict; `None`: a job that evicts only stays over quota.
@@ -229,9 +187,6 @@ impl Preemptible {
         for &(server, count) in parts {
             self.here[server.index()].push((evictable, count));
             self.held[server.index()].add(&evictable, count);
-            let newest = &mut self.newest[server.index()];
-            let saved = evictable.saved();
-            *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
             match self.by_tier.binary_search_by_key(&evictable.tier, |(tier, _)| *tier) {
                 Ok(at) => self.by_tier[at].1 += u64::from(count),
                 Err(at) => self.by_tier.insert(at, (evictable.tier, u64::from(count))),
@@ -290,11 +245,6 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn evictable(&self, slot: Slot) -> Evictable {
         let stay = &self.stays[slot.index()];
         let job = stay.job.index();
-        let checkpoints = stay.checkpoints();
-        let work = match self.saving {
-            None => Work::Saved(checkpoints, checkpoints.first_and_until(self.clock)),
-            Some(_) => Work::Saving(stay.saves.progress()),
-        };
         Evictable {
             slot,
             home: stay.parts.first().map_or(Server::at(0), |part| part.0),
@@ -302,7 +252,6 @@ impl<S: Speed> ClusterState<'_, S> {
             tier: self.jobs.tier(job),
             row: self.rows[job],
             start: stay.start,
-            work,
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
             protected: self.protected(slot),

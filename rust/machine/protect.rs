@@ -17,6 +17,10 @@ pub(super) struct Protection {
     after: f64,
     /// A job is protected after this many of its stays have ended for others.
     most: u32,
+    /// Whether a job with preemptible = false is protected.
+    keeps: bool,
+    /// Whether the end of a protection is a pass. A turn of `time-slice` is no shorter than such a protection.
+    looks: bool,
     /// By job: the number of those stays.
     stopped: Vec<u32>,
     /// Stays by when their protection ends (machine time).
@@ -35,11 +39,12 @@ impl Protection {
     /// made.
     pub(super) fn new(setting: &Setting<'_>, stops: bool) -> Option<Box<Self>> {
         let options = setting.options;
-        let is_on = options.preempt_after > 0.0 || options.max_preemptions.is_some();
-        (is_on && setting.log.is_none() && (stops || options.evict)).then(|| {
+        (setting.protects() && setting.log.is_none() && (stops || options.evict)).then(|| {
             Box::new(Self {
                 after: options.preempt_after,
                 most: options.max_preemptions.unwrap_or(u32::MAX),
+                keeps: options.keep_unpreemptible,
+                looks: !options.reads("quantum") || options.preempt_after > options.quantum,
                 stopped: vec![0; setting.jobs.len()],
                 ends: EventHeap::default(),
                 has_ended: false,
@@ -73,7 +78,8 @@ impl<S: Speed> ClusterState<'_, S> {
     fn protected_until(&self, slot: Slot) -> f64 {
         let Some(protection) = &self.protection else { return f64::NEG_INFINITY };
         let stay = &self.stays[slot.index()];
-        if protection.stopped[stay.job.index()] >= protection.most {
+        let job = stay.job.index();
+        if protection.stopped[job] >= protection.most || protection.keeps && !self.jobs.may_be_evicted(job) {
             f64::INFINITY
         } else if protection.after > 0.0 {
             self.clock.arrival(self.clock.seconds(stay.start) + protection.after)
@@ -106,8 +112,11 @@ impl<S: Speed> ClusterState<'_, S> {
     /// protected from it.
     pub(crate) fn may_not_stop(&self, slot: Slot) -> Option<String> {
         let protection = self.protection.as_ref().filter(|_| self.is_protected(slot) && !self.is_over_quota(slot))?;
-        let stopped = protection.stopped[self.stays[slot.index()].job.index()];
-        Some(if stopped >= protection.most {
+        let job = self.stays[slot.index()].job.index();
+        let stopped = protection.stopped[job];
+        Some(if protection.keeps && !self.jobs.may_be_evicted(job) {
+            "it is protected: its preemptible is false, and the run has keep-unpreemptible".to_owned()
+        } else if stopped >= protection.most {
             let most = protection.most;
             format!("it is protected: {stopped} of its stays were ended for others, and max-preemptions is {most}")
         } else {
@@ -138,7 +147,7 @@ impl<S: Speed> ClusterState<'_, S> {
         while let Some((time, slot)) = protection.ends.peek().filter(|&(time, _)| time <= now) {
             protection.ends.remove(slot);
             // Protections that ended while no job waited do not matter.
-            protection.has_ended |= time == now;
+            protection.has_ended |= time == now && protection.looks;
             ends = true;
         }
         if ends {
@@ -146,28 +155,36 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Returns the next instant at which a protection ends: this one, as long as no pass has seen it.
+    /// Returns the next instant at which a protection ends, or a job may make room: this one, as long as no pass has
+    /// seen it.
     #[inline]
-    pub(crate) fn protection_ends(&self) -> f64 {
-        match &self.protection {
+    pub(crate) fn opens_at(&self) -> f64 {
+        let protection = match &self.protection {
             None => f64::INFINITY,
             Some(protection) if protection.has_ended => self.now,
             Some(_) => self.next_protection_ends(),
-        }
+        };
+        protection.min(self.delay_ends())
     }
 
     /// Returns the next such instant after this one.
-    #[cold]
-    pub(crate) fn next_protection_ends(&self) -> f64 {
-        let end = self.protection.as_ref().and_then(|protection| protection.ends.peek());
-        end.map_or(f64::INFINITY, |(time, _)| time)
+    pub(crate) fn opens_next_at(&self) -> f64 {
+        self.next_protection_ends().min(self.next_delay_ends())
     }
 
-    /// Notes that a pass sees the present protections.
+    /// Returns the next instant after this one at which a protection ends.
+    #[cold]
+    fn next_protection_ends(&self) -> f64 {
+        let protection = self.protection.as_ref().filter(|protection| protection.looks);
+        protection.and_then(|protection| protection.ends.peek()).map_or(f64::INFINITY, |(time, _)| time)
+    }
+
+    /// Notes that a pass sees the present protections, and which jobs may make room.
     #[inline]
-    pub(crate) fn see_protections(&mut self) {
+    pub(crate) fn see_openings(&mut self) {
         if let Some(protection) = &mut self.protection {
             protection.has_ended = false;
         }
+        self.see_delays();
     }
 }

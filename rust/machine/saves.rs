@@ -112,30 +112,7 @@ impl Saves {
 
     /// Returns the time of progress since the latest complete one.
     fn unsaved(&self, now: f64) -> f64 {
-        self.progress().unsaved(now)
-    }
-
-    /// Returns the data for `unsaved`, valid until another checkpoint begins.
-    pub(super) fn progress(&self) -> Progress {
-        let Self { begun, until, before, .. } = *self;
-        Progress { over: until - self.rounding(until), until, before: begun - before }
-    }
-}
-
-/// For a stay that makes checkpoints: when the latest one counts as complete, when it ends, and the progress between it
-/// and the one before. Machine times.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
-    over: f64,
-    until: f64,
-    before: f64,
-}
-
-impl Progress {
-    /// Returns the time of progress since the latest complete one.
-    #[inline]
-    pub(super) fn unsaved(&self, now: f64) -> f64 {
-        f64::max(0.0, if now >= self.over { now - self.until } else { self.before })
+        f64::max(0.0, if self.is_over(now) { now - self.until } else { self.begun - self.before })
     }
 }
 
@@ -222,17 +199,10 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     fn save_now(&mut self, slot: Slot, cost: Rest) {
-        let lodges = self.preemptible.is_some();
-        if lodges {
-            self.on_end(slot);
-        }
         let (clock, speed) = (self.clock, &self.speed);
         let stay = &mut self.stays[slot.index()];
         stay.begin_to_save(cost, clock);
         stay.use_rest_of_slot(speed, clock);
-        if lodges {
-            self.on_start(slot);
-        }
         self.set_end(slot);
     }
 

@@ -282,6 +282,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                 }
                 RungOutcome::GoesOn(job, None) => {
                     self.state.turn_wait(job);
+                    self.state.pend(job, true);
                     self.state.out.climbing.set_woke(job, now);
                     self.policy.on_wait(&mut self.state, job, WaitReason::Again);
                 }

@@ -159,7 +159,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
         let state = &mut self.state;
         let (server, chosen) =
-            state.server_of_least(None, gpus, Preemptible::gpus_on, |evictable| evictable.is_preemptible)?;
+            state.server_of_least(None, gpus, Preemptible::highest_of_all, |evictable| evictable.is_preemptible)?;
         let mut evicted = Vec::new();
         state.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
         for (slot, job) in evicted {

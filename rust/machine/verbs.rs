@@ -178,6 +178,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if let Some(why) = why {
             self.tell(job, why);
         }
+        self.pend_no_longer(job);
         if self.protection.is_some() {
             self.protect(slot);
         }
@@ -312,6 +313,7 @@ impl<S: Speed> ClusterState<'_, S> {
             Some(slot) => self.never_began(slot),
             None => {}
         }
+        self.pend_no_longer(job);
         self.out.stay_log.readdress(job, Why::Preempted, self.now);
         if self.was_stopped(job) {
             // It held GPUs up to this instant and holds none after it: that is an end, not a stop and an end.
@@ -341,7 +343,9 @@ impl<S: Speed> ClusterState<'_, S> {
         if *start == self.now {
             *start = f64::NAN;
         }
+        let job = self.stays[slot.index()].job;
         self.leave(slot);
+        self.pend(job, false);
     }
 
     /// Reports to outside deciders that a job lost GPUs that it was given at this instant.
@@ -455,6 +459,7 @@ impl<S: Speed> ClusterState<'_, S> {
             rollback.gpus.iter().for_each(|&(server, gpu)| co_location.join(slot, server, gpu));
         }
         self.hold_again(slot, job, num_gpus, rollback.was_over);
+        self.pend_no_longer(job);
         if self.protection.is_some() {
             self.protect(slot);
         }
@@ -473,6 +478,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let cause = if self.is_arriving { Cause::OnArrival } else { Cause::None };
         self.note(Row { cause, ..self.row(Verb::Refuse, job) });
         self.out.refused[job.index()] = true;
+        self.pend_no_longer(job);
         self.out.wait_causes[job.index()] = (0.0, 0.0);
         self.gone += 1;
         self.lose_trial(job);

@@ -86,6 +86,8 @@ pub enum Users {
     Clock(&'static [ClockKind]),
     /// Planners.
     Planner(&'static [Planner]),
+    /// Runs with at least one of these other options, by their names as typed.
+    Given(&'static [&'static str]),
     /// Runs of any of several kinds.
     Any(&'static [Self]),
 }

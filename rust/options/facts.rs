@@ -128,7 +128,7 @@ impl Options {
     }
 
     /// Returns whether the policy preempts and reads that option.
-    pub(super) fn reads(&self, option: &str) -> bool {
+    pub(crate) fn reads(&self, option: &str) -> bool {
         self.preemption.is_some_and(|facts| facts.options.contains(&option))
     }
 }

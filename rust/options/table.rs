@@ -7,7 +7,7 @@
 use super::setting::options;
 use super::{
     ClockKind, Discipline, Entry, Estimate, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table,
-    Ties, TypeOrder, Users, Value, Variant, Within,
+    Ties, TypeOrder, Users, Value, Variant, Victims, Within,
 };
 use crate::planner::{Dispatch, Planner};
 
@@ -26,6 +26,9 @@ const OUTPUT: &str = "Output";
 const MOST_SECONDS: f64 = 1e16;
 /// Seconds, some thirty years: longer than any trace.
 const LONGEST: f64 = 1e9;
+
+/// What evicts: the options of which one must be given.
+const EVICTING: Users = Users::Given(&["evict", "quota", "services"]);
 
 const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
 
@@ -218,6 +221,25 @@ options! {
         evict: bool = false => Entry::flag("evict")
             .panel(LIMITS)
             .help("A job that finds no GPUs evicts preemptible jobs of lower priority (docs/priorities.md).");
+        /// Which jobs make room first, among those of one priority.
+        victims: Victims = Victims::Least => Entry::name("victims", Victims::NAMES)
+            .of(EVICTING)
+            .demand()
+            .panel(LIMITS)
+            .help("Which jobs are evicted first, among those of the lowest priority. least: those that lose least work (--evict-loses), then those with the fewest GPUs; youngest: those that started last.");
+        /// How long a job is pending, s, before it makes room for itself.
+        evict_after: f64 = 0.0 => Entry::number("evict-after", 0.0, f64::INFINITY, "a finite time >= 0 s")
+            .unit("s")
+            .of(EVICTING)
+            .demand()
+            .panel(LIMITS)
+            .help("Seconds for which a job waits, since its arrival or its latest stay, before it evicts others. Services do not wait.");
+        /// Whether an evicted job loses the work since its last checkpoint.
+        evict_loses: bool = false => Entry::flag("evict-loses")
+            .of(EVICTING)
+            .demand()
+            .panel(LIMITS)
+            .help("An evicted job falls back to its last checkpoint, as after an outage. Default: it keeps all progress.");
         /// Whether jobs end at their time limits.
         enforce_limits: bool = false => Entry::flag("enforce-limits")
             .panel(LIMITS)
@@ -225,15 +247,21 @@ options! {
         /// Age of a stay, s, from which on its job may be stopped for others; 0: at once.
         preempt_after: f64 = 0.0 => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
-            .of(Users::Policies)
+            .of(Users::Any(&[Users::Policies, Users::Given(&["evict"])]))
             .panel(PREEMPTION)
             .help("Preemptive policies and --evict: seconds for which a started job is safe from preemption, its pause included. 0: not at all (docs/operators.md).");
         /// After how many stays ended for others a job is no longer stopped; `None`: it always may be.
         max_preemptions: Option<u32> = None => Entry::integer("max-preemptions", 0, u32::MAX as u64)
             .or("no limit")
-            .of(Users::Policies)
+            .of(Users::Any(&[Users::Policies, Users::Given(&["evict"])]))
             .panel(PREEMPTION)
             .help("Preemptive policies and --evict: preemptions after which a job is no longer stopped for others (docs/operators.md).");
+        /// Whether jobs with preemptible = false are never stopped for others.
+        keep_unpreemptible: bool = false => Entry::flag("keep-unpreemptible")
+            .of(Users::Any(&[Users::Policies, EVICTING]))
+            .demand()
+            .panel(PREEMPTION)
+            .help("Preemptive policies: never stop a job with preemptible = false for others (docs/operators.md). Default: the column protects from evictions alone.");
         /// How the trials of a search are judged; `None`: every trial runs to its end.
         search: Option<Search> = None => Entry::search("search")
             .word("none")

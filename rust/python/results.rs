@@ -126,6 +126,8 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     ];
     if outcome.knows.outages {
         columns.push(count("failures", &["failed"]));
+    }
+    if outcome.knows.losses {
         columns.push(sum("lost_work", |own| own.lost_time));
     }
     if outcome.knows.room {

@@ -98,6 +98,7 @@ pub(super) fn answer_dict(py: Python<'_>, answer: WaitExplanation) -> PyResult<B
     row.set_item("shadow", answer.shadow)?;
     row.set_item("reserved", answer.reserved)?;
     row.set_item("beyond", answer.beyond)?;
+    row.set_item("evicts_from", answer.evicts_from)?;
     row.set_item("decided", answer.decided)?;
     row.set_item("types", answer.types)?;
     Ok(row)

@@ -186,6 +186,7 @@ pub(crate) fn assemble(
         knows: Knows {
             outages: extras.side.outages.is_some(),
             room: extras.make_room(options),
+            losses: extras.side.outages.is_some() || options.evict_loses && extras.make_room(options),
             elastic: jobs.range.is_some(),
             limits: options.enforce_limits,
         },

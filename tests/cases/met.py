@@ -34,7 +34,8 @@ def _read(case: Case) -> tuple[Any, ...] | None:
         return None
     resizes = policy.is_("resizes") or case.policy == "sia" or (own and case.policy.resizes)
     leaves = settings.get("evict") or {"services", "quota"} & {*files}
-    unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
+    read = leaves or settings.get("keep_unpreemptible")
+    unread = {*(() if resizes else RANGES), *(() if read else MAY_LEAVE)}
     saves = leaves or {"outages", "maintenance"} & {*files} or settings.get("checkpoint_cost")
     unread |= {*(() if saves else SAVES)}
     jobs = [{name: value for name, value in job.items() if name not in unread} for job in case.jobs]

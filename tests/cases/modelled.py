@@ -233,6 +233,9 @@ class Model:
             tuple(books),
             tuple(Load(**row) for row in files.get("services", ())),
             self.column,
+            self.told.get("victims", "least"),
+            self.told.get("evict_after", 0.0),
+            self.told.get("evict_loses", False),
         )
 
     def _queue(self) -> Queue | None:
@@ -276,11 +279,17 @@ class Model:
             *self._protection(),
         )
 
-    def _protection(self) -> tuple[float, float]:
+    def _protection(self) -> tuple[float, float, frozenset[int]]:
         """Where jobs are stopped for others."""
         stops = self.decides or self.told["policy"] not in PRESETS or self.told.get("evict")
         most = self.told.get("max_preemptions") if stops else None
-        return self.told.get("preempt_after", 0.0) if stops else 0.0, math.inf if most is None else most
+        keeps = stops and self.told.get("keep_unpreemptible", False)
+        kept = (row for row, job in enumerate(self.case.jobs) if not job.get("preemptible", True))
+        return (
+            self.told.get("preempt_after", 0.0) if stops else 0.0,
+            math.inf if most is None else most,
+            frozenset(kept if keeps else ()),
+        )
 
     def _interval(self, name: str) -> float | None:
         if name == "time-slice":

@@ -77,6 +77,36 @@ def services(rng: Random, case: Case) -> None:
     case.files["services"] = rows
 
 
+def _makes_room(case: Case) -> bool:
+    return bool(case.options.get("evict") or {"quota", "services"} & {*case.files})
+
+
+@feature(0.35)
+def victims(rng: Random, case: Case) -> None:
+    if _makes_room(case):
+        case.options["victims"] = "youngest"
+
+
+@feature(0.35)
+def evict_after(rng: Random, case: Case) -> None:
+    """On the grid often until something else happens."""
+    if _makes_room(case):
+        case.options["evict_after"] = rng.choice((case.unit / 4.0, case.span(rng, 1.0, 4.0)))
+
+
+@feature(0.35)
+def evict_loses(rng: Random, case: Case) -> None:
+    if _makes_room(case):
+        case.options["evict_loses"] = True
+        case.options.setdefault("checkpoint_interval", case.span(rng, 0.5, 4.0))
+
+
+@feature(0.35)
+def keep_unpreemptible(rng: Random, case: Case) -> None:
+    if not all(job.get("preemptible", True) for job in case.jobs):
+        case.options["keep_unpreemptible"] = True
+
+
 @feature(0.4)
 def outages(rng: Random, case: Case) -> None:
     rows = []

@@ -110,8 +110,8 @@ DOCUMENTED = [(0, 4, 9000, 0), (500, 2, 9000, 0), (900, 2, 9000, 0)]
 
 
 def test_the_documented_eviction() -> None:
-    # At 1,000 s the keys are 4,000, 1,000 and 200. For 3 GPUs both b and c leave. At 1,100 s they start
-    # again in the order of fifo: b finds 2 GPUs, c 2.
+    # c started last. For 3 GPUs both b and c leave. At 1,100 s they start again in the order of fifo: b finds
+    # 2 GPUs, c 2.
     expected, log = run(problem([*DOCUMENTED, (1000, 3, 100, 1)], [8], evict=True))
     assert log.evictions == [0, 1, 1, 0]
     assert expected.stays()[3] == [(1000, 1100)]
@@ -129,47 +129,127 @@ def test_the_documented_eviction_of_one() -> None:
 
 
 def test_those_that_are_not_needed_are_dropped() -> None:
-    # The keys are 1 x 100, 1 x 200 and 4 x 300. For 4 GPUs all are taken, then the two small ones dropped.
+    # For 4 GPUs all are taken, the two small ones first. Then these are dropped.
     jobs = [(0, 4, 900, 0), (100, 1, 900, 0), (200, 1, 900, 0), (300, 4, 50, 1)]
     expected, log = run(problem(jobs, [6], evict=True))
     assert log.evictions == [1, 0, 0, 0]
     assert expected.stays()[0] == [(0, 300), (350, 950)]
 
 
-def test_the_cheapest_server_wins() -> None:
-    # 2 GPUs x 10 s on server 0, and 2 x 4 s on server 1: the latter's job goes.
+def test_whom_an_urgent_job_evicts() -> None:
+    # Nobody loses work: of the jobs with the fewest GPUs, 1 on server 1, the upper row goes.
+    jobs = [(0, 4, 1000, 0), (0, 2, 1000, 0), (0, 1, 1000, 0), (0, 1, 1000, 0), (105, 1, 50, 1)]
+    expected, log = run(problem(jobs, [4, 4], SKIP, evict=True, cost=30.0))
+    assert log.evictions == [0, 0, 1, 0, 0]
+    assert expected.finish == [1000, 1000, 1080, 1000, 155]
+
+
+def test_the_server_whose_victims_lose_least_wins() -> None:
+    # 2 GPUs x 10 s on server 0, and 2 x 4 s on server 1, whose job goes and does its 4 s again.
     jobs = [(0, 2, 100, 0), (6, 2, 100, 0), (10, 2, 20, 1)]
-    expected, log = run(problem(jobs, [2, 2], evict=True))
+    expected, log = run(problem(jobs, [2, 2], evict=True, evict_loses=True))
     assert log.evictions == [0, 1, 0]
-    assert expected.allocations[2] == [(1, 2, 10, 30)]
-
-
-def test_checkpoints_make_a_victim_cheap() -> None:
-    # One every 5 s: at 10 s the first has just saved.
-    jobs = [(0, 2, 100, 0), (6, 2, 100, 0), (10, 2, 20, 1)]
-    expected, log = run(problem(jobs, [2, 2], evict=True, every=5.0))
+    assert expected.lost_work == [0, 4, 0]
+    assert expected.allocations[1:] == [[(1, 2, 6, 10), (1, 2, 30, 130)], [(1, 2, 10, 30)]]
+    # One checkpoint every 5 s: at 10 s the first has just saved.
+    expected, log = run(problem(jobs, [2, 2], evict=True, evict_loses=True, every=5.0))
     assert log.evictions == [1, 0, 0]
-    assert expected.allocations[2] == [(0, 2, 10, 30)]
+    assert expected.lost_work == [0, 0, 0]
 
 
-def test_lower_priorities_are_taken_first_and_sums_decide() -> None:
-    # On one server of 4: priority 0 with the key 2 x 9, priority 1 with the key 2 x 1.
+def test_the_server_whose_victims_hold_the_fewest_gpus_wins() -> None:
+    # Row 2 holds a GPU of server 1 and two of server 2, row 1 the other GPU of server 1, row 0 server 0.
+    jobs = [(0, 2, 100, 1), (0, 1, 100, 1), (0, 3, 100, 0), (10, 1, 20, 9)]
+    _, log = run(problem(jobs, [2, 2, 2], evict=True))
+    assert log.evictions == [0, 0, 1, 0]  # the lowest priority, whatever it holds
+    jobs[2] = (0, 3, 100, 1)
+    _, log = run(problem(jobs, [2, 2, 2], evict=True))
+    assert log.evictions == [0, 1, 0, 0]
+
+
+def test_the_fewest_victims_of_as_many_gpus() -> None:
+    # Two jobs of 1 GPU on server 0, one of 2 on server 1.
+    jobs = [(0, 1, 100, 0), (0, 1, 100, 0), (0, 2, 100, 0), (10, 2, 20, 1)]
+    _, log = run(problem(jobs, [2, 2], evict=True))
+    assert log.evictions == [0, 0, 1, 0]
+
+
+def test_lower_priorities_are_taken_first_on_every_server() -> None:
+    # On one server of 4, and on two of 2: priority 0 goes, although priority 1 would lose less.
     jobs = [(0, 2, 100, 0), (8, 2, 100, 1), (9, 2, 20, 2)]
-    _, log = run(problem(jobs, [4], evict=True))
-    assert log.evictions == [1, 0, 0]
-    # On two servers the sum decides, whatever the priorities: 2 x 1 < 2 x 9. Then comes the turn of row 1,
-    # which evicts row 0.
-    expected, log = run(problem(jobs, [2, 2], evict=True))
-    assert log.evictions == [1, 1, 0]
-    assert expected.stays() == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
+    for servers in ([4], [2, 2]):
+        expected, log = run(problem(jobs, servers, evict=True, evict_loses=True))
+        assert log.evictions == [1, 0, 0]
+        assert expected.stays() == [[(0, 9), (29, 129)], [(8, 108)], [(9, 29)]]
 
 
-def test_equal_keys_go_to_the_latest_start_then_to_the_row() -> None:
-    # With an interval of 0 all keys are 0.
-    _, log = run(problem([(0, 1, 100, 0), (1, 1, 100, 0), (2, 1, 9, 1)], [2], evict=True, every=0.0))
+def test_equals_go_to_the_latest_start_then_to_the_row() -> None:
+    _, log = run(problem([(0, 1, 100, 0), (1, 1, 100, 0), (2, 1, 9, 1)], [2], evict=True))
     assert log.evictions == [0, 1, 0]
-    _, log = run(problem([(0, 1, 100, 0), (0, 1, 100, 0), (2, 1, 9, 1)], [2], evict=True, every=0.0))
+    _, log = run(problem([(0, 1, 100, 0), (0, 1, 100, 0), (2, 1, 9, 1)], [2], evict=True))
     assert log.evictions == [1, 0, 0]
+
+
+def test_the_youngest_go_first() -> None:
+    # On one server row 1, of 2 GPUs, started last; by GPUs it would be row 0.
+    jobs = [(0, 1, 100, 0), (1, 2, 100, 0), (2, 1, 9, 1)]
+    _, log = run(problem(jobs, [3], evict=True, victims="youngest"))
+    assert log.evictions == [0, 1, 0]
+    _, log = run(problem(jobs, [3], evict=True))
+    assert log.evictions == [1, 0, 0]
+    # Two servers: the first to start of server 0's two victims did so at 0 s, server 1's at 1 s.
+    jobs = [(0, 1, 100, 0), (1, 2, 100, 0), (2, 1, 100, 0), (3, 2, 9, 1)]
+    _, log = run(problem(jobs, [2, 2], evict=True, victims="youngest"))
+    assert log.evictions == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("options", [FIFO, SKIP, EASY, {"queue": "conservative"}, SJF])
+def test_a_job_waits_before_it_evicts(options: dict[str, Any]) -> None:
+    # It is pending from 2 s on, and from 12 s on it may evict.
+    jobs = [(0, 1, 100, 0), (0, 1, 100, 0), (2, 1, 9, 1)]
+    expected, log = run(problem(jobs, [2], options, evict=True, evict_after=10.0))
+    assert log.evictions == [1, 0, 0]
+    assert expected.stays() == [[(0, 12), (21, 109)], [(0, 100)], [(12, 21)]]
+    # GPUs that are free it takes as ever.
+    expected, log = run(problem([(0, 1, 5, 0), *jobs[1:]], [2], options, evict=True, evict_after=10.0))
+    assert (log.evictions, expected.start[2]) == ([0, 0, 0], 5)
+
+
+def test_pending_begins_anew_with_the_end_of_a_stay() -> None:
+    # At 11 s row 1 evicts row 0, and row 3 takes the other GPU. At 12 s row 2 evicts both.
+    jobs = [(0, 2, 50, 0), (1, 1, 50, 1), (2, 2, 20, 2), (3, 1, 60, 0)]
+    expected, log = run(problem(jobs, [2], SKIP, evict=True, evict_after=10.0))
+    assert expected.stays() == [[(0, 11), (91, 130)], [(11, 12), (32, 81)], [(12, 32)], [(11, 12), (32, 91)]]
+    # Row 2 evicts row 0 at 11 s, and row 3 evicts row 2 at 14 s. So row 2 may evict again from 20 s on.
+    jobs = [(0, 1, 30, 0), (0, 1, 100, 5), (5, 1, 20, 1), (8, 1, 50, 2)]
+    expected, log = run(problem(jobs, [2], SKIP, evict=True, evict_after=6.0))
+    assert expected.stays()[2:] == [[(11, 14), (64, 81)], [(14, 64)]]
+    assert log.evictions == [1, 0, 1, 0]
+
+
+def test_who_is_within_its_quota_waits_too() -> None:
+    jobs = [(0, 2, 100, 0), (10, 2, 5, 0)]
+    quotas = (("a", 0, True), ("b", 2, False))
+    expected, log = run(problem(jobs, [2], owners=["a", "b"], quotas=quotas, evict_after=7.0))
+    assert log.evictions == [1, 0]
+    assert expected.start == [0, 17]
+
+
+def test_slots_count_the_first_boundary() -> None:
+    # In slots of 10 s: pending from 12 s on, so the job may evict from 15 s on, at 20 s.
+    expected, _ = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, evict_after=3.0))
+    assert expected.start == [0, 20]
+    expected, _ = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, evict_after=9.0))
+    assert expected.start == [0, 30]
+
+
+def test_who_is_kept_is_not_stopped() -> None:
+    # srtf stops the long one but for the column.
+    jobs = [(0, 2, 100, 0), (4, 2, 10, 1)]
+    expected, _ = run(problem(jobs, [2], fixed=[0], policy="srtf", keep_unpreemptible=True))
+    assert expected.stays() == [[(0, 100)], [(100, 110)]]
+    expected, _ = run(problem(jobs, [2], policy="srtf", keep_unpreemptible=True))
+    assert expected.stays()[1] == [(4, 14)]
 
 
 def test_nobody_is_evicted_in_vain() -> None:
@@ -183,8 +263,8 @@ def test_nobody_is_evicted_in_vain() -> None:
 
 
 def test_a_gang_evicts_over_the_whole_cluster() -> None:
-    # 4 GPUs on two servers of 2, wholly idle ones. Three servers run jobs with keys 2 x 10, 2 x 5 and 1 x 1.
-    # The last two would do, the first goes on.
+    # 4 GPUs on two servers of 2, wholly idle ones. On three servers rows 2 and then 1 are the first to go.
+    # They do, and row 0 goes on.
     jobs = [(0, 2, 100, 0), (5, 2, 100, 0), (9, 1, 100, 0), (10, 4, 20, 1)]
     expected, log = run(problem(jobs, [2, 2, 2], evict=True))
     assert log.evictions == [0, 1, 1, 0]
@@ -228,7 +308,7 @@ def test_a_backfilled_job_evicts_nobody() -> None:
 
 def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
     # From 4 s on two servers of 2 run a job of 1 GPU each. The new one is within the quota, but the idle GPUs
-    # lie apart. Both keys are 1 x 10: row 0 leaves server 0 and goes on beside row 2.
+    # lie apart. Row 0 leaves server 0, the lower one, and goes on beside row 2.
     jobs = [(0, 1, 50, 0), (0, 1, 4, 0), (0, 1, 50, 0), (10, 2, 9, 1)]
     expected, log = run(problem(jobs, [2, 2], evict=True, policy="srtf", cost=3.0))
     assert log.evictions == [1, 0, 0, 0]

@@ -71,7 +71,7 @@ def test_a_replica_whose_server_fails_starts_elsewhere() -> None:
 
 
 def test_the_quota_of_a_ranking_is_what_replicas_leave() -> None:
-    # Both jobs have the key 2 x 5: row 0 makes room. srtf goes on with row 1, which has 5 s left.
+    # Of both jobs row 0 makes room. srtf goes on with row 1, which has 5 s left.
     jobs = [(0, 2, 50, 0), (0, 2, 10, 0)]
     expected, log = run(problem(jobs, [4], policy="srtf", loads=chat(2, (5, 1))))
     assert expected.stays() == [[(0, 5), (10, 55)], [(0, 10)]]

@@ -384,5 +384,5 @@ def simulation_arguments(
     )
     if limits is not None:
         world = limited_world(limits, world)
-    told = Preemption(rules.policy, after=rules.after, most=rules.protected_most)
+    told = Preemption(rules.policy, after=rules.after, most=rules.protected_most, kept=rules.kept)
     return jobs, rules.deadlines, servers, net, options, told, server_vc, world

@@ -31,7 +31,8 @@ class Elastic:
     """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
     after: float = 0.0
     protected_most: float = math.inf
-    """As `Preemption.after` and `Preemption.most`."""
+    kept: frozenset[int] = frozenset()
+    """As `Preemption.after`, `most` and `kept`."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ class Preemption:
     """Seconds of a stay for which its job is protected (docs/operators-reference.md)."""
     most: float = math.inf
     """Stays ended for others after which a job is protected."""
+    kept: frozenset[int] = frozenset()
+    """Rows that are protected for good."""
 
     @property
     def ticks(self) -> bool:

@@ -113,6 +113,11 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             self.stop(run)
             self.waiting.append(row)
             self.result.failures[row] += 1
+            self.fall_back(run, left)
+
+        def fall_back(self, run: RunningJob, left: float) -> None:
+            """To its last checkpoint, off its GPUs. left: the work left when its stay began."""
+            row = run.row
             if facts.cost:
                 over = [then for then in self.saves(run) if self.is_over(then, run)]
                 self.left[row] = over[-1][2] if over else left

@@ -1,6 +1,6 @@
 """The reference model of priorities, eviction, quotas (docs/priorities-reference.md) and docs/services.md.
 
-A layer over the model of outages. Holdings, victims and their keys are worked out anew whenever somebody
+A layer over the model of outages. Holdings, victims and what they lose are worked out anew whenever somebody
 asks for them. Nothing here imports ringbco.
 """
 
@@ -17,6 +17,7 @@ from reference.outages import Failures, Queue, checkpoints, failing_world, queue
 from reference.placement import ClusterState
 from reference.running import RunningJob
 from reference.types import Types
+from reference.victims import in_order, price
 
 SOON = 200
 """Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
@@ -66,6 +67,10 @@ class Claims:
     loads: tuple[Load, ...] = ()
     column: tuple[float, ...] = ()
     """`--order column:NAME`, if given."""
+    victims: str = "least"
+    evict_after: float = 0.0
+    """Seconds."""
+    evict_loses: bool = False
 
     def quotas(self, row: int) -> list[tuple[Book, Quota]]:
         """That of each book that has one for its owner there."""
@@ -135,6 +140,8 @@ def priority_world(
             """Whether the stay of a running row is over quota."""
             self.patient = False
             """Whether nobody is evicted for a job that finds no room."""
+            self.stopped_at: dict[int, float] = {}
+            """When the latest stay of a row ended, s."""
             self.seen_loads = -math.inf
             self.completed = self.changed = False
             self.seen_then: object = None
@@ -259,11 +266,14 @@ def priority_world(
 
         def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
+            own += [(self.result.lost_work, self.result.lost_work[row])]
             return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
-        def key(self, run: RunningJob) -> float:
-            """GPUs x seconds of progress since the last checkpoint."""
-            if facts.cost:
+        def lost(self, run: RunningJob) -> float:
+            """GPUs x seconds of progress that an eviction would lose: those since the last checkpoint."""
+            if not claims.evict_loses:
+                since = 0.0
+            elif facts.cost:
                 since = self.unsaved(run)
             elif self.slotted:
                 since = max(0.0, self.now - self.saved[run.row][0])
@@ -276,9 +286,29 @@ def priority_world(
             return len(run.gpus) * self.seconds(since)
 
         def in_order(self, victims: Sequence[RunningJob]) -> list[RunningJob]:
-            return sorted(
-                victims, key=lambda run: (claims.priority[run.row], self.key(run), -run.start, run.row)
-            )
+            return in_order(claims.victims, victims, claims.priority, self.lost)
+
+        @property
+        def delays(self) -> bool:
+            """Whether jobs wait before they make room."""
+            return claims.evict_after > 0 and (claims.evict or bool(claims.quotas))
+
+        def stop(self, run: RunningJob) -> None:
+            super().stop(run)
+            self.stopped_at[run.row] = self.seconds(self.now)
+
+        def makes_room_from(self, row: int) -> float:
+            """Seconds."""
+            return self.stopped_at.get(row, self.jobs[row].submit) + claims.evict_after
+
+        def openings(self) -> list[float]:
+            own = [self.makes_room_from(row) for row in self.waiting] if self.delays else []
+            return [*super().openings(), *(time for time in own if self.seconds(self.now) < time)]
+
+        def opens(self) -> bool:
+            before = self.seconds(self.now - 1) if self.slotted else math.nextafter(self.now, -math.inf)
+            comes = any(before < self.makes_room_from(row) <= self.seconds(self.now) for row in self.waiting)
+            return super().opens() or (self.delays and comes and self.passed != self.now)
 
         def pools(self, row: int) -> list[dict[int, int]]:
             """The clusters that a job may use, in the order in which they are tried."""
@@ -287,6 +317,8 @@ def priority_world(
             return [types.sizes(gpu_type, self.sizes) for gpu_type in self.tried(row)]
 
         def make_room(self, row: int) -> None:
+            if self.delays and self.seconds(self.now) < self.makes_room_from(row):
+                return
             victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
             for own in self.pools(row):
                 if self.need(row) <= max(own.values()):
@@ -334,7 +366,7 @@ def priority_world(
             def there(runs: Sequence[RunningJob], server: int) -> int:
                 return sum(1 for run in runs for gpu in run.gpus if gpu[0] == server)
 
-            result: list[tuple[float, int, list[RunningJob]]] = []
+            result: list[tuple[tuple[float, ...], int, list[RunningJob]]] = []
             for server in sorted(set(own) - self.down):
                 idle = len(self.idle_on(server))
                 if idle >= need:
@@ -349,10 +381,8 @@ def priority_world(
                     rest = [other for other in taken if other is not run]
                     if idle + there(rest, server) >= need:
                         taken = rest
-                total = 0.0
-                for run in taken:
-                    total += self.key(run)
-                result.append((total, server, taken))
+                cost = price(claims.victims, taken, claims.priority, self.lost)
+                result.append((cost, server, taken))
             if not result:
                 return None
             _, server, taken = min(result, key=lambda each: each[:2])
@@ -388,7 +418,10 @@ def priority_world(
 
         def evict(self, leaving: Sequence[RunningJob]) -> None:
             for run in leaving:
+                left = self.left[run.row]
                 ended = self.interrupt(run)
+                if ended and claims.evict_loses:
+                    self.fall_back(run, left)
                 log.evictions[run.row] += ended
                 if ended:
                     self.tell(run.row, "preempted", "evicted")

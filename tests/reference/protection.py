@@ -13,7 +13,7 @@ class Protecting:
     def open_at(self, run: Any) -> float:
         """When the protection of a stay ends, s."""
         stopped = sum(how != "moved" for _, how in self.stops[run.row])
-        if stopped >= self.rules.most:
+        if stopped >= self.rules.most or run.row in self.rules.kept:
             return math.inf
         return self.seconds(run.start) + self.rules.after if self.rules.after > 0 else -math.inf
 

@@ -105,7 +105,7 @@ def test_the_least_unsaved_is_evicted() -> None:
     """At 209 s the one saved at 205 s is dear by 100 s of progress, and the other by 4 s."""
     jobs = table(400.0, 400.0, 10.0, priority=[0, 0, 1], checkpoint_interval=[100.0, 200.0, None])
     jobs = jobs.with_columns(submit_time=pl.Series([0.0, 0.0, 209.0]))
-    outcome = run(jobs, "1x2", evict=True)
+    outcome = run(jobs, "1x2", evict=True, evict_loses=True)
     assert outcome.stays.filter(ended="evicted")["job_id"].to_list() == ["j1"]
 
 

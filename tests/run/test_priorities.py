@@ -380,16 +380,25 @@ def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tm
     arguments = (tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--preempt-cost", "0")
     line = (
         "note: srtf: 1 job with preemptible = false stopped 2 times (by the policy 2): the column shields"
-        " from --evict and services alone (docs/priorities.md)"
+        " from --evict and services alone; --keep-unpreemptible shields from policies, too"
+        " (docs/priorities.md)"
     )
     run = invoke("replay", *arguments, "--policy", "srtf", "-o", tmp_path / "r")
     assert run.stderr.splitlines().count(line) == 1
     pair = ("--policy", "fifo", "--policy", "srtf")
     run = invoke("compare", *arguments, *pair, "-o", tmp_path / "c")
     assert run.stderr.splitlines().count(line) == 1
-    assert run.stderr.count("preemptible") == 1
-    run = invoke("replay", *arguments, "--policy", "srtf", "--max-preemptions", "0", "-o", tmp_path / "p")
-    assert "preemptible" not in run.stderr
+    assert run.stderr.count("preemptible = false") == 1
+    for number, options in enumerate((("--max-preemptions", "0"), ("--keep-unpreemptible",))):
+        out = tmp_path / f"p{number}"
+        run = invoke("replay", *arguments, "--policy", "srtf", *options, "-o", out)
+        assert "preemptible" not in run.stderr
+        assert invoke("audit", out).returncode == 0
+    jobs = pl.read_csv(arguments[0]).drop("preemptible")
+    jobs.write_csv(tmp_path / "plain.csv")
+    plain = (tmp_path / "plain.csv", *arguments[1:], "--policy", "srtf", "--keep-unpreemptible")
+    run = invoke("replay", *plain, "-o", tmp_path / "n")
+    assert "note: srtf: no job has preemptible = false for --keep-unpreemptible to keep" in run.stderr
 
 
 def test_an_owner_within_its_quota_stops_them_too(invoke: Invoke, tmp_path: Path) -> None:

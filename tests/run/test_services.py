@@ -304,8 +304,8 @@ def test_types_of_gpus_and_elastic_jobs_make_room() -> None:
     )
     options: dict[str, Any] = {"policy": "srtf", "model": "fixed", "preempt_cost": 0.0}
     given = services(("s", 10.0, 1, 3), ("s", 50.0, 0, 3))
-    result = ringbco.replay(jobs, cluster, services=given, **options)
-    # Keys at 10 s: 40 and 20 GPU-seconds: t goes, and waits for its own type.
+    result = ringbco.replay(jobs, cluster, services=given, victims="youngest", **options)
+    # t started last: it goes, and waits for its own type.
     assert result.jobs["evictions"].to_list() == [0, 1]
     assert result.jobs["finish_time"].to_list() == [100.0, 145.0]
     assert result.replicas is not None

@@ -261,7 +261,9 @@ class Ends:
         if stays.end[row] >= until or self._service(row) is not None or self._over_quota(row):
             return
         code = "evictions" if word == "evicted" else "stays"
-        if until == math.inf:
+        if protection.keeps(job):
+            yield code, f"is {word} though its preemptible is false (keep_unpreemptible)"
+        elif until == math.inf:
             yield code, f"is {word}; max_preemptions is {protection.most}, and {stopped} before it were"
         else:
             yield code, f"is {word} though it is protected until {until:.12g} s (preempt_after)"

@@ -234,18 +234,21 @@ class Summary:
         }
 
     def _outages(self) -> Figures:
-        if self.inputs.outages is None:
+        inputs, stays = self.inputs, self.interval.stays
+        if inputs.outages is None and not inputs.evict_loses:
             return {}
-        stays = self.interval.stays
-        failed = np.flatnonzero((stays.ended == FAILED) & self.is_done[stays.job])
+        lossy = (FAILED, EVICTED) if inputs.evict_loses else (FAILED,)
+        failed = np.flatnonzero(np.isin(stays.ended, lossy) & self.is_done[stays.job])
         cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.interval.down}
         lost = (stays.lost_time * self.gpus)[failed] / HOUR
         hours: dict[str, list[float]] = {}
         told = zip(stays.by_server[failed].tolist(), stays.end[failed].tolist(), lost.tolist(), strict=True)
-        for server, end, own in told:
-            hours.setdefault(cause.get((server, end), "unknown"), []).append(own)
+        for (server, end, own), ended in zip(told, stays.ended[failed].tolist(), strict=True):
+            name = "eviction" if ended == EVICTED else cause.get((server, end), "unknown")
+            hours.setdefault(name, []).append(own)
+        failures = int(np.count_nonzero(stays.ended[failed] == FAILED))
         return {
-            "failures": failed.size,
+            **({} if inputs.outages is None else {"failures": failures}),
             "lost_work_gpu_seconds": total(self.done.lost_gpu[self.mine]),
             "lost_gpu_hours_by_cause": {name: math.fsum(own) for name, own in hours.items()},
         }

@@ -13,22 +13,31 @@ STOPPED = (PREEMPTED, EVICTED)
 
 
 class Protection:
-    """after: seconds of a stay. most: stays ended for others. stopped: those so far, by job."""
+    """after: seconds of a stay. most: stays ended for others. stopped: those so far, by job.
+
+    kept: of each job whether it is protected for good; None if none is.
+    """
 
     def __init__(self, inputs: RunInputs) -> None:
-        options = inputs.options
+        options, may = inputs.options, inputs.jobs.plain.get("preemptible")
         most = options.get("max_preemptions")
         self.after, self.slot = float(options.get("preempt_after") or 0.0), inputs.slot
         self.most = math.inf if most is None else int(most)
         stops = inputs.preempts or inputs.decides or bool(options.get("evict"))
-        self.is_on = stops and not inputs.follows and (self.after > 0.0 or self.most < math.inf)
+        self.kept = None if may is None or not options.get("keep_unpreemptible") else ~may.astype(bool)
+        given = self.after > 0.0 or self.most < math.inf or self.kept is not None
+        self.is_on = stops and not inputs.follows and given
         self.stopped: Counter[int] = Counter()
+
+    def keeps(self, job: int) -> bool:
+        """Whether a job is protected for good."""
+        return self.kept is not None and bool(self.kept[job])
 
     def until(self, job: int, start: float) -> float:
         """When a stay of a job is protected no longer that began then."""
         if not self.is_on:
             return -math.inf
-        if self.stopped[job] >= self.most:
+        if self.stopped[job] >= self.most or self.keeps(job):
             return math.inf
         return instant(start + self.after, self.slot) if self.after > 0.0 else -math.inf
 

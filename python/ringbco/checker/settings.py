@@ -112,6 +112,11 @@ class Settings(ABC):
         return beside or bool(self.options.get("evict"))
 
     @cached_property
+    def evict_loses(self) -> bool:
+        """Whether an evicted job falls back to its last checkpoint."""
+        return bool(self.options.get("evict_loses")) and self.makes_room
+
+    @cached_property
     def saves(self) -> bool:
         """Whether checkpoints take time."""
         return bool(self.options.get("checkpoint_cost"))

@@ -1,8 +1,9 @@
 """What each stay did of its job's work, and what a failure took of it (docs/outages.md, searches.md).
 
-The time of a stay is cut where its work is looked at: at rungs, at the latest checkpoint before a failure, at
-its end. What is done between cuts is summed up over pieces of one rate. Then the cuts of each job come in
-turn: the first of all jobs at once, the second of all that have one, and so on.
+An eviction that loses work is a failure here. The time of a stay is cut where its work is looked at: at
+rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is summed up over
+pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the second of all
+that have one, and so on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ import numpy as np
 
 from ringbco.checker.arrays import most_of, ranges
 from ringbco.checker.contention import Parts
-from ringbco.checker.inputs import DONE, FAILED, LIMIT, RUNG, Bools, Floats, Ints, Rungs, RunInputs, Stays
+from ringbco.checker.inputs import (
+    DONE,
+    EVICTED,
+    FAILED,
+    LIMIT,
+    RUNG,
+    Bools,
+    Floats,
+    Ints,
+    Rungs,
+    RunInputs,
+    Stays,
+)
 from ringbco.checker.saves import Save, Saves
 from ringbco.checker.speed import EVEN, Speeds
 from ringbco.checker.stays import Marks
@@ -52,7 +65,7 @@ class Worker:
         stays = self.stays
         size = len(stays)
         self._save()
-        failed = stays.ended == FAILED
+        failed = np.isin(stays.ended, (FAILED, EVICTED) if self.inputs.evict_loses else (FAILED,))
         until, since = stays.end.copy(), np.zeros(size)
         if failed.any():
             until[failed], since[failed] = self.saves.latest(

@@ -132,6 +132,15 @@ def _in_rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(["", "", *(f"| {' | '.join(map(str, cells))} |" for cells in lines), "", ""])
 
 
+_PARTS: Final = {"preemption": "policy", "given": "with"}
+"""What a row of the table calls a part of the users."""
+
+
+def _marked(part: str) -> str:
+    """What stands before the names of a part."""
+    return "--" if part == "given" else ""
+
+
 def _of_policies() -> str:
     """The options that not every policy uses: who does, their values, their defaults."""
     rows = []
@@ -139,7 +148,7 @@ def _of_policies() -> str:
         parts = dict(option.users)
         if parts and option.exclusive and "clock" not in parts:
             by = "; ".join(
-                f"{'policy' if part == 'preemption' else part} {', '.join(f'`{name}`' for name in names)}"
+                f"{_PARTS.get(part, part)} {', '.join(f'`{_marked(part)}{name}`' for name in names)}"
                 for part, names in parts.items()
             )
             default = option.absent or _shown(option.default)

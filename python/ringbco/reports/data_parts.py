@@ -78,9 +78,8 @@ def attainment(results: Results) -> Iterator[Part]:
 def lost(results: Results) -> Iterator[Part]:
     """GPU-hours of lost work by cause."""
     rows = [
-        {"policy": label, "cause": cause, "hours": float(hours), "failures": found.summary.get("failures")}
+        {"policy": label, "cause": cause, "hours": float(hours), "failures": found.summary.get("failures", 0)}
         for label, found in results.items()
-        if found.outages is not None
         for cause, hours in found.summary.get("lost_gpu_hours_by_cause", {}).items()
     ]
     if rows:

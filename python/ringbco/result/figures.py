@@ -145,8 +145,8 @@ def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
 
 
 def _lost_work(rows: Rows) -> NDArray[np.float64]:
-    """GPU-seconds of work that each failure took."""
-    stays = rows.run.failed or {"gpus": np.empty(0), "lost_time": np.empty(0)}
+    """GPU-seconds of work that each failure took, and each eviction where it loses work."""
+    stays = rows.run.lossy or {"gpus": np.empty(0), "lost_time": np.empty(0)}
     return np.asarray(stays["gpus"] * stays["lost_time"])
 
 
@@ -322,15 +322,18 @@ FIGURES: Final = (
         when=lambda r: r.speeds.size > 0),
     *_of(_CLUSTER, Figure("size_classes", "size classes", None, lambda r: _each(r.classes()))),
     *_of(_RUN,
-        Figure("failures", "failures", "count", lambda r: int(_lost_work(r).size), "least", "headline"),
+        Figure("failures", "failures", "count", lambda r: int(np.count_nonzero(r.run.failed)), "least",
+               "headline"),
+        when=lambda r: r.run.outages is not None),
+    *_of(_RUN,
         Figure("lost_work_gpu_seconds", "GPU time of lost work", "GPU time",
                lambda r: float(_lost_work(r).sum()), "least", "headline"),
         Figure("lost_gpu_hours_by_cause", "GPU-hours of lost work", None, _lost_hours),
-        when=lambda r: r.run.failed is not None),
+        when=lambda r: r.run.lossy is not None),
     *_of(_RUN,
         Figure("goodput", "goodput", "share", _goodput, "most", "headline"),
         Figure("effective_training_time_ratio", "effective training time", "share", _effective, "most"),
-        when=lambda r: r.run.failed is not None or "evictions" in r),
+        when=lambda r: r.run.outages is not None or "evictions" in r),
     *_of(_SERVICE,
         Figure("service", "service", None, lambda r: r.name),
         Figure("gpus_per_replica", "GPUs a replica", "count", lambda r: r.gpus, "neither", "summary"),

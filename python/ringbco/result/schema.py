@@ -28,7 +28,10 @@ PREEMPTION_SCHEMA: Final = {  # runs in which a stay may end early, or begin wit
     "moves": pl.UInt32(),
     "resizes": pl.UInt32(),
 }
-FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
+FAILURE_SCHEMA: Final = {
+    "failures": pl.UInt32(),  # runs with outages
+    "lost_work": pl.Float64(),  # those, and runs in which evictions lose work
+}
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
 LIMIT_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs that enforce time limits
     "reached_limit": pl.Boolean(),

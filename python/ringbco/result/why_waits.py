@@ -54,6 +54,7 @@ class Waits(Stays):
         self._queue(Moment(since), begun)
         self._state(Moment(since), begun, causes if known else None)
         self._reservation(since, begun)
+        self._delay(since, begun)
         if number == 0:
             self._holders(since, start)
             self._overtaken(since, start)
@@ -85,6 +86,11 @@ class Waits(Stays):
             begins, parts = answer["reserved"]
             on = [{"server": server, "gpus": count} for server, count in parts]
             self.say("reservation", time, begins=begins, on=on)
+
+    def _delay(self, time: float, answer: _core._Answer | None) -> None:
+        """From when on the job could evict others."""
+        if answer is not None and answer["evicts_from"] is not None:
+            self.say("evicts from", time, at=answer["evicts_from"])
 
     def _state(
         self, moment: Moment, answer: _core._Answer | None, causes: Mapping[str, float] | None

@@ -254,6 +254,10 @@ def _beyond(told: Told, when: str, clock: Clock) -> str:
     return f"It was not among the first {told['most']:,} jobs of the queue; only these get reservations."
 
 
+def _evicts_from(told: Told, when: str, clock: Clock) -> str:
+    return f"It could evict others only from {clock(told['at'])} on (--evict-after)."
+
+
 def _most_held(told: Told, when: str, clock: Clock) -> str:
     shares = [f"{each['job']} ({percent(each['gpu_seconds'] / told['of'], 1)})" for each in told["holders"]]
     others = told["jobs"] - len(shares)
@@ -468,6 +472,7 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "kept": _kept,
     "reservation": _reservation,
     "beyond": _beyond,
+    "evicts from": _evicts_from,
     "most held": _most_held,
     "overtaken": _overtaken,
     "heads": _heads,

@@ -26,7 +26,7 @@ from ringbco.trace.side_tables import KINDS, ReadContext
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
-_OF_THE_RUN: Final = ("placement", "evict", "quota", "fair_shares")
+_OF_THE_RUN: Final = ("placement", "evict", "victims", "evict_after", "evict_loses", "quota", "fair_shares")
 """Options of the run that a log already tells the effect of: given again, they change nothing."""
 _NOT_NONE: Final = (*KINDS, "search")
 """Options of which None says nothing."""
@@ -102,6 +102,8 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
 def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options for a log that lies in no folder: its own rows tell when servers were down."""
     options = dict(given)
+    if not log.has("evicted"):
+        options.pop("evict_loses", None)
     if log.has("rung") and given.get("search") is None:
         raise InputError(
             "the search whose rungs the log tells of", file=log.path, column="verb", value="rung",

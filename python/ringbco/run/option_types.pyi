@@ -133,6 +133,19 @@ class Options(TypedDict, total=False):
     user, account or array; gpus; borrow. Repeatable: a job must be within every file
     (docs/priorities.md#quotas). Default: none.
     """
+    victims: str
+    """Which jobs are evicted first, among those of the lowest priority. least: those that lose least
+    work (--evict-loses), then those with the fewest GPUs; youngest: those that started last.
+    Default: least.
+    """
+    evict_after: float
+    """Seconds for which a job waits, since its arrival or its latest stay, before it evicts others.
+    Services do not wait. Default: 0.
+    """
+    evict_loses: bool
+    """An evicted job falls back to its last checkpoint, as after an outage. Default: it keeps all
+    progress.
+    """
     enforce_limits: bool
     """End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not
     (docs/operators.md). Default: false.
@@ -144,6 +157,10 @@ class Options(TypedDict, total=False):
     max_preemptions: int | None
     """Preemptive policies and --evict: preemptions after which a job is no longer stopped for others
     (docs/operators.md). Default: no limit.
+    """
+    keep_unpreemptible: bool
+    """Preemptive policies: never stop a job with preemptible = false for others (docs/operators.md).
+    Default: the column protects from evictions alone.
     """
     search: str | Literal["none"] | None
     """asha:eta=3,rungs=4: stop all but the best third of a search's trials at each rung. The column

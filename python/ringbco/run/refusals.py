@@ -30,7 +30,8 @@ NOBODY: Final = 2**32 - 1
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota", "search")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
-_PROTECTING: Final = ("preempt_after", "max_preemptions")
+_GIVEN: Final = "given"
+"""The part of an option's users that names other options of the run."""
 _STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
 
 
@@ -51,22 +52,27 @@ def _resizes(policy: str | SerializedPolicy) -> bool:
 
 
 def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
-    """A line that says of how many jobs with `preemptible = false` stays were ended for others."""
+    """A line that says of how many jobs with `preemptible = false` stays were ended for others.
+
+    Or that no job has it, though the run was to keep such jobs.
+    """
     may = preemptible(table.frame)
     if may is None or bool(may.all()):
-        return None
+        keeps = outcome.run["options"].get("keep_unpreemptible")
+        return f"{policy}: no job has preemptible = false for --keep-unpreemptible to keep" if keeps else None
     names = table.frame["job_id"].filter(~pl.Series(may))
     ended = outcome.stays.filter(pl.col("ended").is_in(_STOPPED) & pl.col("job_id").is_in(names.implode()))
     if ended.is_empty():
         return None
     jobs, stops = ended["job_id"].n_unique(), ended.height
     over_quota = ended["ended"].eq("evicted").sum()
-    causes = [f"by the policy {stops - over_quota:,}"] * (stops > over_quota)
+    by_policy = stops > over_quota
+    causes = [f"by the policy {stops - over_quota:,}"] * by_policy
     causes += [f"over quota, for an owner within its own {over_quota:,}"] * (over_quota > 0)
     return (
         f"{policy}: {jobs:,} job{'s'[: jobs != 1]} with preemptible = false stopped {stops:,}"
         f" time{'s'[: stops != 1]} ({', '.join(causes)}): the column shields from --evict and services alone"
-        " (docs/priorities.md)"
+        f"{'; --keep-unpreemptible shields from policies, too' * by_policy} (docs/priorities.md)"
     )
 
 
@@ -83,8 +89,11 @@ def as_typed(policy: Policy, values: Mapping[str, Any], mine: CustomPolicy | Non
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
     """Raises UsageError where the options demand something that the policy cannot do."""
     for name in _ignored(policy, options):
-        # A log keeps the tables of its run.
-        if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind in ("file", "files")):
+        # A log keeps the tables of its run, and says who was evicted.
+        kept = is_log(policy.name) and (
+            REPLAY[name].kind in ("file", "files") or _GIVEN in dict(REPLAY[name].users)
+        )
+        if REPLAY[name].demand and not kept:
             raise _unused(policy, name, options[name])
 
 
@@ -131,21 +140,23 @@ def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
 def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`.
 
-    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts, and
-    what protects from eviction where somebody may be evicted; where maintenance is known ahead, every order
-    reads estimates.
+    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts; where
+    maintenance is known ahead, every order reads estimates.
     """
     given = options or {}
     if option == "preempt_cost" and any(_is_given(given, name) for name in _ENDING):
         return True
     if option in _ESTIMATES and _is_given(given, "maintenance") and policy.preemption == "none":
         return True
-    if option in _PROTECTING and _is_given(given, "evict"):
-        return True
     known = REPLAY.get(option)
     parts = [] if known is None or not known.exclusive else known.users
-    users = [names for part, names in parts if hasattr(policy, part)]
-    return not users or any(getattr(policy, part, None) in names for part, names in parts)
+    users = [names for part, names in parts if part == _GIVEN or hasattr(policy, part)]
+    return not users or any(
+        any(_is_given(given, name) for name in names)
+        if part == _GIVEN
+        else getattr(policy, part, None) in names
+        for part, names in parts
+    )
 
 
 def _is_given(options: Mapping[str, Any], name: str) -> bool:
@@ -228,8 +239,12 @@ def _unused(policy: Policy, name: str, value: object) -> UsageError:
     """What to raise for an option that the policy would ignore."""
     option = REPLAY[name]
     wanted = [f"policy {_either(option.policies)}"] if option.policies else []
-    wanted += [f"{part} {_either(names)}" for part, names in option.users if part != "preemption"]
+    wanted += [_named(part, names) for part, names in option.users if part != "preemption"]
     return refusal(option.typed, value, f"{', or '.join(wanted)}; {policy.name} ignores it")
+
+
+def _named(part: str, names: Sequence[str]) -> str:
+    return _either([f"--{name}" for name in names]) if part == _GIVEN else f"{part} {_either(names)}"
 
 
 def _either(names: Sequence[str]) -> str:

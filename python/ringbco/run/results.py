@@ -110,6 +110,7 @@ class FinishedResult:
             may_resize=setup.chosen.is_("resizes") and "stays" in self.result.tables,
             window=window,
             users=setup.workload.users,
+            evict_loses=bool(setup.values["evict_loses"]),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
             log_waits=recorded_waits(frame),
         )

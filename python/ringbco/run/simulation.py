@@ -101,6 +101,7 @@ class Simulation:
         self._reached = _TIME
         ranks = isinstance(policy, RankPolicy)
         stops = not isinstance(policy, RankPolicy) or policy.preemptive or bool(setup.values["evict"])
+        stops |= setup.values["evict_after"] > 0.0 and self._evicts()
         self._course = prepared.course(part, _interval(policy), ranks, stops)
         self.state = self._seen()
         """The cluster and its jobs now."""

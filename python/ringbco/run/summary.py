@@ -40,8 +40,9 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any. recorded: when the clock saw each recorded start, under
-    a policy that follows these. log_waits: how long each job waited in the log, s, or NaN.
+    users: those of the job table, where it names any. evict_loses: whether evictions lose work. recorded:
+    when the clock saw each recorded start, under a policy that follows these. log_waits: how long each job
+    waited in the log, s, or NaN.
     """
 
     policy: str
@@ -57,6 +58,7 @@ class Source:
     may_resize: bool = False
     window: Window | None = None
     users: Users | None = None
+    evict_loses: bool = False
     recorded: NDArray[np.float64] | None = None
     log_waits: NDArray[np.float64] | None = None
 
@@ -133,17 +135,25 @@ class Source:
         return mean_contention(allocated, first, last) if allocated["server"].size else None
 
     @cached_property
-    def failed(self) -> dict[str, NDArray[Any]] | None:
-        """The stays that a failing server ended; None of a run without outages."""
-        return None if self.outages is None else self._stays("ended", ENDED.index("failed"))
+    def lossy(self) -> dict[str, NDArray[Any]] | None:
+        """The stays that a failing server, or an eviction that loses work, ended; None of a run without."""
+        words = ["failed"] * (self.outages is not None) + ["evicted"] * self.evict_loses
+        return self._stays("ended", *map(ENDED.index, words)) if words else None
+
+    @cached_property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which of `lossy` a failing server ended."""
+        assert self.lossy is not None, "a run in which work is lost"
+        return np.asarray(self.lossy["ended"] == ENDED.index("failed"))
 
     @cached_property
     def causes(self) -> list[str | None]:
-        """Of each of `failed` that of its outage."""
-        if self.outages is None or self.failed is None:
+        """Of each of `lossy` that of its outage, or eviction."""
+        if self.lossy is None:
             return []
-        causes = self.outages.merged["cause"].to_list()
-        return [causes[outage] for outage in self.failed["by"].tolist()]
+        causes = [] if self.outages is None else self.outages.merged["cause"].to_list()
+        told = zip(self.failed.tolist(), self.lossy["by"].tolist(), strict=True)
+        return [causes[outage] if failed else "eviction" for failed, outage in told]
 
     @cached_property
     def lateness(self) -> NDArray[np.float64] | None:
@@ -279,11 +289,11 @@ class Source:
         told = {"submit_time": column(self.frame, "submit_time"), "finish_time": own["finish"], "held": times}
         return place._replace(ended={name: values[those] for name, values in told.items()})
 
-    def _stays(self, word: str, number: int) -> dict[str, NDArray[Any]]:
+    def _stays(self, word: str, *numbers: int) -> dict[str, NDArray[Any]]:
         """Those that began or ended so, of the jobs that were done."""
         table = self.result.tables["stays"]
-        mine = (table[word] == number) & (self._kept & self._counted)[table["job"]]
-        stays = {name: table[name][mine] for name in ("job", "by", "pause", "lost_time")}
+        mine = np.isin(table[word], numbers) & (self._kept & self._counted)[table["job"]]
+        stays = {name: table[name][mine] for name in ("job", "by", "pause", "lost_time", "ended")}
         return stays | {"gpus": self._gpus(stays["job"], table["num_gpus"][mine])}
 
     def _gpus(self, job: NDArray[Any], num_gpus: NDArray[Any]) -> NDArray[np.float64]:

@@ -103,6 +103,7 @@ impl<R: Rule> Resizing<R> {
                     |&(gpus, kind, before): &(u32, usize, u32)| monotone && (gpus, kind) == class && before <= tier;
                 if standing != Claimant::Within
                     || state.claimant(job, least) != Claimant::Within
+                    || !state.may_make_room(job)
                     || in_vain.iter().any(was_in_vain)
                 {
                     continue;

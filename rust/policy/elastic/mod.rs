@@ -48,8 +48,16 @@ policies! { |setting, speed|
 const KNOWS: &[Feature] = Feature::ALL;
 
 /// The options that policies which resize jobs read.
-const OPTIONS: &[&str] =
-    &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every", "preempt-after", "max-preemptions"];
+const OPTIONS: &[&str] = &[
+    "preempt-cost",
+    "move-cost",
+    "resize-cost",
+    "interval",
+    "resize-every",
+    "preempt-after",
+    "max-preemptions",
+    "keep-unpreemptible",
+];
 
 /// Decides how many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
@@ -182,7 +190,6 @@ impl<R: Rule> Resizing<R> {
                 })
                 .collect(),
         };
-        let protects = options.preempt_after > 0.0 || options.max_preemptions.is_some();
         let is_plain = setting.server_types.is_none() && setting.side.quotas.is_none() && setting.jobs.shares.is_none();
         Self {
             rule,
@@ -191,7 +198,7 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
-            base: (R::Rest::KEEPS && is_plain && !protects).then(|| Box::new(Base::new(setting.jobs.len()))),
+            base: (R::Rest::KEEPS && is_plain && !setting.protects()).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             allocation: Allocation::default(),
             makes_room: options.evict || setting.side.quotas.is_some(),
@@ -359,13 +366,13 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
             }
             _ => f64::INFINITY,
         };
-        if self.job_states.has_waiting() { tick.min(state.protection_ends()) } else { tick }
+        if self.job_states.has_waiting() { tick.min(state.opens_at()) } else { tick }
     }
 
     fn pass(&mut self, state: &mut ClusterState<'_, S>) {
         self.last_pass = state.now;
         self.changed = false;
-        state.see_protections();
+        state.see_openings();
         if R::REFUSES {
             self.admit(state);
         }

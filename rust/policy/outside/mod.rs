@@ -410,7 +410,14 @@ impl Named for Outside {
         paper: "",
         knows: Feature::ALL,
         is: &[Is::Resizes],
-        options: &["preempt-cost", "move-cost", "resize-cost", "preempt-after", "max-preemptions"],
+        options: &[
+            "preempt-cost",
+            "move-cost",
+            "resize-cost",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+        ],
     };
 }
 
@@ -454,7 +461,7 @@ impl<S: Speed> Policy<S> for Outside {
         let is_open = self.when.stops
             && self.job_states.has_waiting()
             && self.unprotected_at < state.now
-            && state.protection_ends() == state.now;
+            && state.opens_at() == state.now;
         if is_open {
             self.unprotected_at = state.now;
         }
@@ -472,7 +479,7 @@ impl<S: Speed> Policy<S> for Outside {
         let wanted = if self.when.waiting_only { self.job_states.has_waiting() } else { self.present > 0 };
         let nothing_left = self.present == 0 && arrived == self.jobs;
         let opens = self.when.stops && self.job_states.has_waiting();
-        let wake = if opens { wake.min(state.next_protection_ends()) } else { wake };
+        let wake = if opens { wake.min(state.opens_next_at()) } else { wake };
         match self.when.interval {
             _ if nothing_left => f64::INFINITY,
             Some(interval) if wanted => wake.min(state.clock.tick(interval, state.now, self.last_tick)),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What makes jobs equivalent in one state: (GPUs, thousandths of a share, kind, and what decides which jobs they
 /// evict).
-pub(super) type Like = (u32, u32, usize, (u32, Claimant));
+pub(super) type Like = (u32, u32, usize, (u32, Claimant, bool));
 
 pub(super) fn like<S: Speed>(state: &ClusterState<'_, S>, job: Job, num_gpus: u32) -> Like {
     let (share, kind) = (state.jobs.share_of(job.index()), state.jobs.demand(job).kind());

@@ -292,16 +292,16 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         } else if self.changed {
             state.now
         } else if self.again {
-            state.clock.next_boundary(self.last_pass).min(state.protection_ends())
+            state.clock.next_boundary(self.last_pass).min(state.opens_at())
         } else {
-            state.protection_ends()
+            state.opens_at()
         }
     }
 
     fn pass(&mut self, state: &mut ClusterState<'_, S>) {
         self.last_pass = state.now;
         self.changed = false;
-        state.see_protections();
+        state.see_openings();
         if L::RENEWS {
             self.queue.renew(state.seconds());
         }

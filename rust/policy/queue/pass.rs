@@ -162,7 +162,9 @@ impl<L: WaitingQueue> Queued<'_, L> {
                     self.scratch.set_aside.push(class as u32);
                     passed_over = true;
                 }
-                if below.is_some() && self.owners.is_some() {
+                if head.is_none() && !state.may_make_room(job) {
+                    self.go_on_pending(state, class, spot);
+                } else if below.is_some() && self.owners.is_some() {
                     self.go_on_behind(state, class, spot);
                 } else if !monotone && state.knows_windows() {
                     // Fewer servers may work where more do not.
@@ -335,6 +337,25 @@ impl<L: WaitingQueue> Queued<'_, L> {
         {
             self.go_on_behind(state, class, spot);
         }
+    }
+
+    /// After a job that may not make room yet could not be placed: continues with the next job of its class that may.
+    #[cold]
+    fn go_on_pending<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, mut spot: L::Spot) {
+        let Some(owners) = &mut self.owners else {
+            while let Some(next) = self.queue.next(class, spot) {
+                if state.knows_windows() || state.may_make_room(self.queue.job_at(next)) {
+                    return self.scratch.add(class, Some(next));
+                }
+                spot = next;
+            }
+            return;
+        };
+        if state.placer.is_monotone() && !state.knows_windows() {
+            owners.passes_over(self.queue.class_of(self.queue.job_at(spot)));
+        }
+        // A job that is passed over in a group is not found again after a start.
+        self.go_on_behind(state, class, spot);
     }
 
     /// Continues in every class with the first job that now ranks after `spot`.

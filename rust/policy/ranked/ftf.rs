@@ -35,7 +35,7 @@ impl Named for Ftf {
         paper: "Mahajan et al., NSDI 2020 (Themis)",
         knows: KNOWS,
         is: &[Is::Ranks, Is::Clairvoyant, Is::AtIntervals],
-        options: &["preempt-cost", "interval", "preempt-after", "max-preemptions"],
+        options: &["preempt-cost", "interval", "preempt-after", "max-preemptions", "keep-unpreemptible"],
     };
 }
 

@@ -69,7 +69,15 @@ impl Named for Gittins {
         paper: "Gu et al., NSDI 2019; Gittins 1979",
         knows: KNOWS,
         is: &[Is::Ranks, Is::AtIntervals],
-        options: &["preempt-cost", "interval", "thresholds", "within", "preempt-after", "max-preemptions"],
+        options: &[
+            "preempt-cost",
+            "interval",
+            "thresholds",
+            "within",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+        ],
     };
 }
 

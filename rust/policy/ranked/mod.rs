@@ -227,9 +227,6 @@ pub(super) struct Ranked<R: Ranking> {
     last_pass: f64,
     /// When a job that ran at the end of that pass may first fall to the next queue (`LISTS` only; machine time).
     falls_at: f64,
-    /// Whether there is a pass where a protection ends. Rankings that take turns have a quantum, at which the
-    /// protections that end by then are over.
-    looks: bool,
 }
 
 impl<R: Ranking> Ranked<R> {
@@ -244,7 +241,6 @@ impl<R: Ranking> Ranked<R> {
             again: false,
             last_pass: f64::NEG_INFINITY,
             falls_at: f64::INFINITY,
-            looks: !R::TAKES_TURNS || setting.options.preempt_after > setting.options.quantum,
         }
     }
 }
@@ -380,13 +376,13 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
         let due = self.own_due(state);
-        if !state.protects() || !self.looks || self.waiting.is_empty() {
+        if !(state.protects() || state.delays_evictions()) || self.waiting.is_empty() {
             return due;
         }
         // If a job that the pass of this instant started is done at the same instant, there is another pass, also at
         // a tick.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == state.now;
-        if once_more { state.now } else { due.min(state.protection_ends()) }
+        if once_more { state.now } else { due.min(state.opens_at()) }
     }
 
     /// Ranks, stops, places.
@@ -394,7 +390,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.last_pass = state.now;
         self.changed = false;
         self.again = false;
-        state.see_protections();
+        state.see_openings();
         if self.ranking.before_pass(state) {
             self.lowest_ranked.void();
         }

@@ -45,7 +45,15 @@ impl Named for Tiresias {
         paper: "Gu et al., NSDI 2019",
         knows: KNOWS,
         is: &[Is::Ranks, Is::AtIntervals],
-        options: &["preempt-cost", "interval", "thresholds", "within", "preempt-after", "max-preemptions"],
+        options: &[
+            "preempt-cost",
+            "interval",
+            "thresholds",
+            "within",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+        ],
     };
 }
 

@@ -182,7 +182,7 @@ impl<F: RunTimes> Repack<F> {
     /// Does the same for a job whose demand is barren from then on if it is not possible.
     fn tries_to_evict<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let placed = self.start_by_evicting(state, job);
-        if !placed && !is_barren(state, job, &self.barren) {
+        if !placed && state.may_make_room(job) && !is_barren(state, job, &self.barren) {
             self.barren.push(job);
         }
         placed
@@ -269,7 +269,7 @@ impl<F> Named for Repack<F> {
         paper: "ringbco",
         knows: Feature::ALL,
         is: &[Is::Moves],
-        options: &["preempt-cost", "predict", "preempt-after", "max-preemptions"],
+        options: &["preempt-cost", "predict", "preempt-after", "max-preemptions", "keep-unpreemptible"],
     };
 }
 
@@ -315,13 +315,13 @@ impl<S: Speed, F: RunTimes> Policy<S> for Repack<F> {
         match self.server_index.run_times.queues().len() {
             0 => f64::INFINITY,
             _ if self.changed => state.now,
-            _ => self.server_index.strains.next_pass(state.clock).min(state.protection_ends()),
+            _ => self.server_index.strains.next_pass(state.clock).min(state.opens_at()),
         }
     }
 
     fn pass(&mut self, state: &mut ClusterState<'_, S>) {
         self.changed = false;
-        state.see_protections();
+        state.see_openings();
         self.server_index.begin(state);
         if state.has_quotas() {
             self.reclassify(state);
