@@ -303,7 +303,7 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, why: Why) {
         let j = job.index();
         self.out.ended[j] = true;
-        self.gone += 1;
+        self.count_gone(job);
         self.lose_trial(job);
         match slot {
             // The trial is just at the rung: work of the last slot beyond it does not count.
@@ -474,7 +474,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.note(Row { cause, ..self.row(Verb::Refuse, job) });
         self.out.refused[job.index()] = true;
         self.out.wait_causes[job.index()] = (0.0, 0.0);
-        self.gone += 1;
+        self.count_gone(job);
         self.lose_trial(job);
         Ok(())
     }

@@ -233,7 +233,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
         def agings(self) -> list[float]:
             if queue.aging is None:
                 return []
-            return [self.jobs[row].submit + queue.aging for row in self.waiting]
+            return [self.arrival_of(row) + queue.aging for row in self.waiting]
 
         def arrive(self) -> bool:
             happened = super().arrive()
@@ -268,7 +268,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
 
         def rank(self, row: int) -> tuple[float, ...]:
             job, order = self.jobs[row], self.options.order
-            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+            if queue.aging is not None and self.seconds(self.now) >= self.arrival_of(row) + queue.aging:
                 return -1.0, *self.fifo(row)
             keys = {
                 "fifo": 0.0,

@@ -161,7 +161,7 @@ def priority_world(
         def rank(self, row: int) -> tuple[float, ...]:
             job = self.jobs[row]
             assert queue is not None
-            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+            if queue.aging is not None and self.seconds(self.now) >= self.arrival_of(row) + queue.aging:
                 return 0.0, *self.fifo(row)
             own = claims.column[row] if claims.column else super().rank(row)[0]
             return 1.0, -claims.priority[row], own, *super().fifo(row)

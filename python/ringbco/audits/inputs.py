@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
@@ -63,6 +64,7 @@ class Profiles:
     types: Types | None
     speeds: Speeds | None
     workload: profiles.Profiled
+    arrivals: Arrivals
 
     @classmethod
     def read(cls, outcome: Outcome, table: JobTable) -> Profiles:
@@ -70,10 +72,12 @@ class Profiles:
         options, cluster = options_of(outcome.run), cluster_of(outcome.run)
         speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
         types = read_types(table.frame, cluster, always=speeds is not None)
+        arrivals = Arrivals.read(outcome, table, options)
         if speeds is not None:
-            return cls(cluster, types, speeds, speeds.workload)
+            return cls(cluster, types, speeds, speeds.workload, arrivals)
         seed = int(options.get("seed", 0))
-        return cls(cluster, types, None, profiles.resolve(table, cluster, model=options["model"], seed=seed))
+        found = profiles.resolve(table, cluster, model=options["model"], seed=seed)
+        return cls(cluster, types, None, found, arrivals)
 
 
 def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> RunInputs:
@@ -128,7 +132,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
     plain = {name: schema.engine_column(frame, name) for name in PLAIN} | {"priority": priorities(frame)}
     return Jobs(
         id=frame["job_id"].cast(pl.String),
-        submit=np.zeros(frame.height) if planned else _floats(frame["submit_time"]),
+        submit=np.zeros(frame.height) if planned else known.arrivals.time,
         gpus=frame["num_gpus"].to_numpy().astype(np.int64),
         duration=_floats(frame["duration"]),
         iterations=workload.iterations.astype(np.float64),
@@ -150,6 +154,9 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
         user=said(frame, "user"),
         deadline=said(frame, "deadline"),
         vc_said=said(frame, "vc"),
+        after=said(frame, "after"),
+        before=known.arrivals.before,
+        submitted=known.arrivals.submitted,
         plain={name: own for name, own in plain.items() if own is not None},
     )
 

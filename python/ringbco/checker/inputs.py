@@ -37,6 +37,9 @@ class Jobs:
     counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
     with its value for an empty cell; those that say nothing are not there.
 
+    submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted: submit_time of
+    the table. All three are None without a column after.
+
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
     """
@@ -64,6 +67,9 @@ class Jobs:
     user: pl.Series | None = None
     deadline: pl.Series | None = None
     vc_said: pl.Series | None = None
+    after: pl.Series | None = None
+    before: Ints | None = None
+    submitted: Floats | None = None
     plain: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -165,7 +171,8 @@ class RunInputs(Settings):
 
     def submitted(self) -> tuple[float, float]:
         """When the first job was submitted, and the last, s."""
-        return float(self.jobs.submit.min()), float(self.jobs.submit.max())
+        told = self.jobs.submit if self.jobs.submitted is None else self.jobs.submitted
+        return float(told.min()), float(told.max())
 
     @cached_property
     def counted(self) -> Bools:

@@ -65,6 +65,11 @@ def bound(
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
+    if workload.columns["chains"] is not None:
+        raise UsageError(
+            "column after: expected none: the later a job arrives after another, the shorter its completion time,"
+            " so no schedule is bounded; leave the columns after and think_time out"
+        )
     warn(_check_files(values, workload.cluster, table))
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(on_clock(values, table), submit)

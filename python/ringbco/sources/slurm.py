@@ -11,6 +11,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
+from ringbco.sources.followers import counted, linked
 from ringbco.sources.parsing import DAY, iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
@@ -45,7 +46,7 @@ from ringbco.trace.other_names import hint_at
 _COLUMNS: Final = (
     *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "gpu_type", "recorded_on"),
     *("time_limit", "partition", "account", "qos", "cluster", "slurm_priority", "nodes", "num_nodes"),
-    *("array", "recorded_start", "recorded_end", "recorded_servers"),
+    *("array", "after", "recorded_start", "recorded_end", "recorded_servers"),
 )
 _OURS: Final = _COLUMNS[: _COLUMNS.index("partition")]
 _CHOICES: Final = {
@@ -116,13 +117,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
     jobs = joiner.frame
     nodes = read_nodes(inputs["nodes"], options.count or "gpu") if "nodes" in inputs else None
     servers, vcs, notes = _servers(jobs, nodes, options)
+    jobs = jobs.with_columns(vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"))
+    jobs, lost = linked(jobs, places, "jobid")
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
     table = by_submission(
         jobs,
         _COLUMNS,
         submit_time=pl.col("submit_at") - epoch,
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
-        vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"),
         nodes=pl.col("nodelist"),
         recorded_start=pl.col("start_s") - epoch,
         recorded_end=pl.col("end_s") - epoch,
@@ -133,11 +135,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
         held.append("the log has no ReqTRES: gpu_type is the type that each job held")
     return Trace(
         table.drop(*empty),
-        joiner.account,
+        joiner.account.plus(lost),
         iso(epoch, utc=utc),
         "midnight before the first kept submission, " + ("UTC" if utc else "on the log's own wall clock"),
         servers,
-        (*held, *joiner.notes, *window.notes(jobs), *notes),
+        (*held, *joiner.notes, *counted(jobs), *window.notes(jobs), *notes),
         _chosen(options),
     )
 

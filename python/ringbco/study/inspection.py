@@ -18,6 +18,7 @@ from ringbco.sources.account import Account
 from ringbco.sources.remedies import remedy
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
+from ringbco.trace.chains import chains_of
 from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
     COLUMNS,
@@ -30,13 +31,12 @@ from ringbco.trace.jobs import (
     gpus_of,
     near_name,
     screen_jobs,
-    share_hint,
 )
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.records import apart
-from ringbco.trace.shares import asked_gpus
+from ringbco.trace.shares import asked_gpus, share_hint
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -157,6 +157,7 @@ def inspect_jobs(
         "models": _models(frame),
         "priorities": _priorities(frame, work),
         "elastic": _elastic(frame),
+        "chains": chains_of(frame),
         "columns": _columns(frame),
         "iterations": _iterations(frame, recorded),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
