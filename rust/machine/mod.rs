@@ -450,8 +450,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Returns the results of a finished run, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.state.out.serving = self.state.serving();
-        let ClusterState { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, followers, .. } =
-            self.state;
+        let ClusterState {
+            mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, followers, ..
+        } = self.state;
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
         out.stay_log.fold(&scale, &out.start, &out.finish, progress.as_ref().map(|progress| &progress.left[..]));
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());

@@ -39,7 +39,12 @@ impl Chains<'_> {
                 return fault(row, "after", before.to_string(), "a row of the job table");
             }
             if !think_time.is_nan() && (before == NO_ROW || !(0.0..f64::INFINITY).contains(&think_time)) {
-                return fault(row, "think_time", format!("{think_time:?}"), "a finite number of seconds >= 0, beside after");
+                return fault(
+                    row,
+                    "think_time",
+                    format!("{think_time:?}"),
+                    "a finite number of seconds >= 0, beside after",
+                );
             }
         }
         for row in 0..rows {

@@ -17,7 +17,7 @@ class Arriving:
     def note_ends(self) -> None:
         """Sees who is gone by now."""
 
-    def let_in(self, now: float) -> list[int]:
+    def take_arrivals(self, now: float) -> list[int]:
         """Who arrives by now, s, and has not."""
         self.note_ends()
         came = [row for row in self.future if self.arrival_of(row) <= now]

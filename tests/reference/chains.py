@@ -1,7 +1,7 @@
 """The reference model of chains: jobs that arrive after others, straight from docs/chains.md.
 
-A world of chains stands on top of all others. Who is gone is seen from the lists in which jobs are: neither to
-come, nor waiting, running or at a rung. Nothing here imports ringbco.
+A world of chains stands on top of all others. A job is gone once it is in no list: neither to come, nor
+waiting, running or at a rung. Nothing here imports ringbco.
 """
 
 from collections.abc import Sequence

@@ -339,7 +339,7 @@ class World(Arriving, Protecting, Netting):
     def arrive(self) -> bool:
         """Lets in who arrives by now; whether anybody came."""
         entered = False
-        for row in sorted(self.let_in(self.seconds(self.now)), key=self.fifo):
+        for row in sorted(self.take_arrivals(self.seconds(self.now)), key=self.fifo):
             if self.turned_away(row):
                 self.result.refused[row], self.result.kept[row] = True, False
                 continue

@@ -159,7 +159,6 @@ def priority_world(
             return within, guests
 
         def rank(self, row: int) -> tuple[float, ...]:
-            job = self.jobs[row]
             assert queue is not None
             if queue.aging is not None and self.seconds(self.now) >= self.arrival_of(row) + queue.aging:
                 return 0.0, *self.fifo(row)

@@ -33,12 +33,18 @@ class Arrivals:
     submitted: Floats | None = None
 
     @classmethod
-    def read(cls, outcome: Outcome, table: JobTable, options: Mapping[str, Any]) -> Arrivals:
+    def read(
+        cls,
+        outcome: Outcome,
+        table: JobTable,
+        options: Mapping[str, Any],
+        lost: NDArray[np.bool_] | None = None,
+    ) -> Arrivals:
         """Those of a result with these options, from the ends that it records.
 
-        When a job that was refused or ended was gone is not recorded. Then the arrival after it is what the result
-        says, unless that is before all that is known; of a job without a row it is reckoned as if the one before
-        was refused on its arrival.
+        When a job that was refused or ended was gone is not recorded. Then the arrival after it is what the
+        result says, unless that is before all that is known; of a job without a row it is reckoned as if the
+        one before was refused on its arrival. lost: the jobs that were left out, where that is known.
         """
         frame = table.frame
         submit = frame["submit_time"].cast(pl.Float64).to_numpy()
@@ -46,12 +52,15 @@ class Arrivals:
             return cls(submit)
         ids = frame["job_id"].cast(pl.String)
         before = places(frame["after"].cast(pl.String), ids).cast(pl.Int64).fill_null(-1).to_numpy()
+        linked = before
+        if lost is not None:
+            before = np.where(lost | ((before >= 0) & lost[before]), -1, before)
         think = np.full(submit.size, np.nan)
         if "think_time" in frame.columns:
             think = frame["think_time"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        row = places(outcome.jobs["job_id"].cast(pl.String), ids)
-        known = row.is_not_null()
-        row = row.drop_nulls().to_numpy()
+        place = places(outcome.jobs["job_id"].cast(pl.String), ids)
+        known = place.is_not_null()
+        row = place.drop_nulls().to_numpy()
         end, told = np.full((2, submit.size), np.nan)
         end[row] = outcome.jobs["finish_time"].cast(pl.Float64).filter(known).to_numpy()
         told[row] = outcome.jobs["submit_time"].cast(pl.Float64).filter(known).to_numpy()
@@ -71,7 +80,7 @@ class Arrivals:
                 time[left] = submit[left]
                 break
             unknown = left
-        return cls(time, before, submit)
+        return cls(time, linked, submit)
 
     @property
     def place(self) -> Floats:

@@ -141,7 +141,7 @@ def refusable(facts: Facts) -> Ints:
         return rows[:0]
     if by_shares:
         return np.intersect1d(rows, np.flatnonzero(frame["deadline"].is_not_null().to_numpy()))
-    seen = facts.first_instant(facts.known.arrivals.time[rows])
+    seen = facts.first_instant(facts.inputs.jobs.submit[rows])
     due = frame["deadline"].fill_null(np.inf).to_numpy()[rows]
     alone = seen + facts.workload.ideal_run_time[rows]
     return rows[alone > due * (1 - 1e-12)]

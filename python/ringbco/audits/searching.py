@@ -95,7 +95,7 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
         by_name.setdefault(name, []).append((float(climbs.time[at]), int(climbs.job[at]), at))
     sizes = Counter(name for row, name in enumerate(names.to_list()) if row not in away)
     gone: dict[str, list[Gone]] = {}
-    seen = facts.first_instant(facts.known.arrivals.time)
+    seen = facts.first_instant(facts.inputs.jobs.submit)
     for row in refused:
         if names[row] is not None:
             gone.setdefault(names[row], []).append((float(seen[row]), 1, 0))

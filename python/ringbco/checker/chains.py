@@ -16,8 +16,8 @@ def first_submission(jobs: Jobs) -> float:
 def chain_times(jobs: Jobs, there: Bools, finish: Floats, window: tuple[float, float]) -> Floats:
     """Seconds from the submission of each chain's first job to the last finish of its jobs.
 
-    there: which jobs were replayed. finish: NaN where a job was not done. Of chains of two jobs or more, one of
-    which was done, whose first job arrived in the window.
+    there: which jobs were replayed. finish: NaN where a job was not done. Of chains of two jobs or more, one
+    of which was done, whose first job arrived in the window.
     """
     assert jobs.before is not None
     assert jobs.submitted is not None

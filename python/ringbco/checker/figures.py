@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from ringbco.checker import services
-from ringbco.checker.chains import chain_times
 from ringbco.checker.arrays import codes, overlap, total
+from ringbco.checker.chains import chain_times
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
 from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Jobs, Table

@@ -37,8 +37,8 @@ class Jobs:
     counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
     with its value for an empty cell; those that say nothing are not there.
 
-    submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted: submit_time of
-    the table. All three are None without a column after.
+    submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted:
+    submit_time of the table. All three are None without a column after.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
@@ -177,9 +177,13 @@ class RunInputs(Settings):
     @cached_property
     def counted(self) -> Bools:
         """Which jobs figures of jobs count: those submitted in the window."""
+        return self.in_window(self.jobs.submit)
+
+    def in_window(self, times: Floats) -> Bools:
+        """Which times, s, lie in the window."""
         if self.window is None:
-            return np.ones(len(self.jobs), np.bool_)
-        return (self.window[0] <= self.jobs.submit) & (self.jobs.submit < self.window[1])
+            return np.ones(times.size, np.bool_)
+        return (self.window[0] <= times) & (times < self.window[1])
 
 
 @dataclass

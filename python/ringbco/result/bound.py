@@ -93,8 +93,8 @@ class Bounds:
         Of a window those of the jobs submitted in it: other jobs there make them no faster.
 
         None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
-        faster ones than they were recorded on; jobs that arrived after others; rings that may be faster over several servers than in one; a
-        result that is damaged.
+        faster ones than they were recorded on; jobs that arrived after others; rings that may be faster over
+        several servers than in one; a result that is damaged.
         """
         if _resizes(outcome) or "run_on_type" in outcome.jobs.columns or _chained(outcome):
             return None

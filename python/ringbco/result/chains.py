@@ -17,21 +17,22 @@ Floats = NDArray[np.float64]
 
 def chain_times(
     after: NDArray[np.uint32],
+    *,
     done: NDArray[np.bool_],
     there: NDArray[np.bool_],
     finish: Floats,
     submitted: Floats,
     arrival: Floats,
-    window: Window | None,
+    window: Window | None = None,
 ) -> Floats:
     """Seconds of each chain of at least two jobs, by its first job's row: its last finish - its submission.
 
-    after: the row of each job's predecessor, beyond all rows for none. there: which jobs were replayed; one that
-    was left out belongs to no chain. done: which of them count as finished. window: in which the first job
-    arrived.
+    after: the row of each job's predecessor, beyond all rows for none. there: which jobs were replayed; one
+    that was left out belongs to no chain. done: which of them count as finished. window: in which the first
+    job arrived; None for all.
     """
-    before = np.where(after < after.size, after, -1).astype(np.int64)
-    before[before >= 0] = np.where(there[before[before >= 0]], before[before >= 0], -1)
+    before = np.where(after < after.size, after.astype(np.int64), -1)
+    before[(before >= 0) & ~there[before]] = -1
     root = roots(before)
     jobs = np.bincount(root[there], minlength=after.size)
     last = np.full(after.size, -np.inf)

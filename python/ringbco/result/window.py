@@ -41,8 +41,8 @@ class Window:
     ) -> Window | None:
         """That of a run's options; None where they name none. submit: of the whole job table, s.
 
-        known: whether jobs arrive then, and not after others. Raises EmptyWindowError for one in which no job was
-        submitted, where that is known.
+        known: whether jobs arrive then, and not after others. Raises EmptyWindowError for one in which no job
+        was submitted, where that is known.
         """
         given = [options.get(name) for name in OPTIONS]
         if given == [None, None]:

@@ -66,9 +66,14 @@ def bound(
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
     if workload.columns["chains"] is not None:
-        raise UsageError(
-            "column after: expected none: the later a job arrives after another, the shorter its completion time,"
-            " so no schedule is bounded; leave the columns after and think_time out"
+        row = int(table.frame["after"].is_not_null().arg_max() or 0)
+        raise InputError(
+            "nothing: a job that arrives later has a shorter completion time, so there is no bound",
+            file=table.source,
+            row=row + 1,
+            column="after",
+            value=table.frame["after"][row],
+            hint="leave the columns after and think_time out",
         )
     warn(_check_files(values, workload.cluster, table))
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")

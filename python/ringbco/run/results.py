@@ -29,7 +29,6 @@ from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
 from ringbco.result.tables import TABLES
-from ringbco.result.window import Window
 from ringbco.run import log
 from ringbco.run.frames import (
     allocations_frame,
@@ -66,17 +65,21 @@ class FinishedResult:
         """The job table as it arrived: `with_arrivals`."""
         return with_arrivals(self.setup.table.frame, self.result)
 
-    @cached_property
-    def chain_times(self) -> Callable[[Window | None], NDArray[np.float64]] | None:
-        """How long each chain took, s, of those whose first job arrived in a window; None without a column after."""
-        frame, told = self.frame, self.setup.jobs.get("chains")
+    def _chain_times(self) -> NDArray[np.float64] | None:
+        """How long each chain took, s, of those whose first job arrived in the window."""
+        frame, told = self.frame, self.setup.workload.columns["chains"]
         if "after" not in frame.columns:
             return None
-        before = np.full(frame.height, NO_ROW, np.uint32) if told is None else told[0]
         own = self.result.tables["jobs"]
-        fates = own["kept"] | refused(self.result) | ended(self.result)
-        times = [frame[name].to_numpy() for name in ("submitted", "submit_time")]
-        return partial(chain_times, before, own["kept"], fates, own["finish"], *times)
+        return chain_times(
+            np.full(frame.height, NO_ROW, np.uint32) if told is None else told[0],
+            done=own["kept"],
+            there=own["kept"] | refused(self.result) | ended(self.result),
+            finish=own["finish"],
+            submitted=metrics.column(frame, "submitted"),
+            arrival=metrics.column(frame, "submit_time"),
+            window=self.setup.window,
+        )
 
     @property
     def shares(self) -> NDArray[np.uint32] | None:
@@ -130,7 +133,7 @@ class FinishedResult:
             may_resize=setup.chosen.is_("resizes") and "stays" in self.result.tables,
             window=window,
             users=setup.workload.users,
-            chains=None if self.chain_times is None else self.chain_times(window),
+            chains=self._chain_times(),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
         )
 

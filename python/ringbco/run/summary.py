@@ -40,8 +40,8 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any. chains: how long each chain took, s; None without a column
-    after. recorded: when the clock saw each recorded start, under
+    users: those of the job table, where it names any. chains: how long each chain took, s; None without a
+    column after. recorded: when the clock saw each recorded start, under
     a policy that follows these.
     """
 

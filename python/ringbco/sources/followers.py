@@ -15,8 +15,8 @@ from ringbco.trace.chains import circles, predecessors
 def linked(frame: pl.DataFrame, locate: Locate, column: str) -> tuple[pl.DataFrame, list[Entry]]:
     """The kept rows, and the entries of the account for those that lost their predecessor.
 
-    frame: with job_id, vc or none, and after, the job_id of the predecessor that the log names; `column` of it. after is
-    null then where that job was left out, is in another virtual cluster, or follows the row itself.
+    frame: with job_id, vc or none, and after, the job_id of the predecessor that the log names in `column`.
+    It is null then where that job was left out, is in another virtual cluster, or follows the row itself.
     """
     before = predecessors(frame["job_id"], frame["after"])
     entries = list[Entry]()

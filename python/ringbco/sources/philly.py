@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import mmap
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 

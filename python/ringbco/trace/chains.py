@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,7 +30,7 @@ def predecessors(ids: pl.Series, after: pl.Series) -> Rows:
 
 
 def roots(before: Rows) -> Rows:
-    """The row of the first job of each row's chain; of one after a circle, or in one, a row of that circle."""
+    """The row of the first job of each row's chain; of one in a circle, or after one, a row of it."""
     at = np.where(before < 0, np.arange(before.size), before)
     for _ in range(max(1, int(before.size).bit_length())):
         at = at[at]
@@ -49,14 +50,14 @@ def circle_text(before: Rows, ids: pl.Series, row: int) -> str:
         around.append(at)
         at = int(before[at])
     names = [ids[at] for at in [*around, row][: _NAMED + 1]]
-    said = ", ".join(f"{own} after {other}" for own, other in zip(names, names[1:], strict=False))
+    said = ", ".join(f"{own} after {other}" for own, other in pairwise(names))
     return said if len(around) <= _NAMED else f"{said}, ... ({len(around)} jobs)"
 
 
 def chains(
     table: JobTable, vc: NDArray[np.uint32] | None, searches: NDArray[np.uint32] | None
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]] | None:
-    """The predecessor of each job, `NO_ROW` for none, and its think_time, NaN for none, as the engine reads them.
+    """The predecessor of each job, `NO_ROW` for none, and its think_time, NaN for none, for the engine.
 
     None where no job depends on another. vc: as `profiles.vc_index` has it. searches: the number of each
     trial's search, where searches are judged.
@@ -74,7 +75,8 @@ def chains(
         apart = (before >= 0) & (vc[before] != vc)
         if apart.any():
             row = int(apart.argmax())
-            wish = f"a job of its own virtual cluster {frame['vc'][row]!r}, not of {frame['vc'][int(before[row])]!r}"
+            own, other = (frame["vc"][each] for each in (row, int(before[row])))
+            wish = f"a job of its own virtual cluster {own!r}, not of {other!r}"
             _refuse(table, row, wish, "leave it empty, or pool all servers with --vc pool")
     if searches is not None:
         _refuse_rungs(table, before, searches)
@@ -85,7 +87,7 @@ def chains(
 
 
 def _refuse_rungs(table: JobTable, before: Rows, searches: NDArray[np.uint32]) -> None:
-    """Refuses trials that wait, by way of any jobs, for trials of their own search: these wait for them at rungs."""
+    """Refuses trials that wait, by way of any jobs, for their own search, whose trials wait for them."""
     jobs = before.size
     named = searches != np.iinfo(np.uint32).max
     node = np.where(named, jobs + searches.astype(np.int64), np.arange(jobs))
@@ -109,7 +111,7 @@ def _refuse_rungs(table: JobTable, before: Rows, searches: NDArray[np.uint32]) -
 
 
 def chains_of(frame: pl.DataFrame) -> dict[str, int] | None:
-    """How many chains a valid job table has, the most jobs that come one after another, and all jobs in chains.
+    """The chains of a valid job table, the most jobs that come one after another, and the jobs of all chains.
 
     None without a column after.
     """

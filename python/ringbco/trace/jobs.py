@@ -212,9 +212,9 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
         gone = gone | fault.rows_at_fault
     left = after_dropped(frame, gone)
     if left.any():
-        first = int(left.arg_max() or 0)
+        lowest = int(left.arg_max() or 0)
         rule, count = "the job_id of a row that is not left out", int(left.sum())
-        dropped.append(Dropped("after", rule, count, count, first + 1, frame["after"][first]))
+        dropped.append(Dropped("after", rule, count, count, lowest + 1, frame["after"][lowest]))
         gone = gone | left
     kept = frame.filter(~gone) if faults else frame
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None

@@ -141,7 +141,7 @@ def _shares_of_gangs(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
 
 
 def _chained(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
-    """The faults of jobs after others: one that no row is, the job itself, a circle; think times of no job."""
+    """The faults of jobs after others: of no row, of the row itself, in a circle; think times without one."""
     jobs, after = columns["job_id"], columns.get("after")
     depends = pl.repeat(False, jobs.len(), dtype=pl.Boolean, eager=True)
     faults = []
