@@ -21,6 +21,7 @@ NEVER = "never ran (no attempt)"
 FORM = "not in the published form"
 TWICE = "jobid occurred before"
 REVERSED = "ends before it starts (end_time < start_time)"
+LOST = "the job before it was left out: after is empty"
 ZERO = "ran for no time (end_time = start_time)"
 SOON = "starts before it is submitted (start_time < submitted_time)"
 
@@ -81,8 +82,7 @@ def _rows(mode: str, expected: dict[str, Any]) -> list[tuple[int, int, int]]:
         return [(expected["submit"], sum(e - s for s, e, _ in attempts), max(g for *_, g in attempts))]
     if mode == "last":
         return [(expected["submit"], attempts[-1][1] - attempts[-1][0], attempts[-1][2])]
-    ends = [expected["submit"], *(e for _, e, _ in attempts)]
-    return [(ends[k], e - s, g) for k, (s, e, g) in enumerate(attempts)]
+    return [(expected["submit"], e - s, g) for s, e, g in attempts]
 
 
 def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -> Raw:
@@ -101,6 +101,7 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
     jobs: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     changed: Counter[str] = Counter()
+    noted: Counter[str] = Counter()
     rows_read = 0
     for number, kind in enumerate(["", *plan(rng, good - 1, [*ALWAYS, *per_attempt, "middle"], each)]):
         if kind in ("first start", "middle"):
@@ -153,9 +154,7 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
             dropped[ALWAYS[kind]] += 1
             continue
         lost: dict[int, str] = {}  # row of this job -> why it is dropped
-        if kind in ("no submit", "None submit") and mode == "split":
-            lost = {0: ALWAYS[kind]}  # later attempts are submitted when the one before them ends
-        elif kind == "twice":
+        if kind == "twice":
             lost = {0: TWICE}
             rows = rows[:1]
         elif kind in ALWAYS:
@@ -182,6 +181,10 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
             if at in lost:
                 dropped[lost[at]] += 1
                 continue
+            follows = mode == "split" and at > 0
+            noted[LOST] += follows and at - 1 in lost
+            after = f"{job['jobid']}#{at}" if follows and at - 1 not in lost else None
+            chained = {"after": after, "think_time": None if after is None else 0.0}
             jobs.append(
                 {
                     "job_id": job["jobid"] + (f"#{at + 1}" if mode == "split" else ""),
@@ -191,10 +194,11 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
                     "user": job["user"],
                     "vc": job["vc"],
                     "status": job["status"],
+                    **({"num_attempts": len(attempts), **chained} if mode == "split" else {}),
                 }
             )
     text = json.dumps(entries, indent=4)
-    return Raw({"cluster_job_log": text}, rows_read, in_order(jobs), dropped, changed)
+    return Raw({"cluster_job_log": text}, rows_read, in_order(jobs), dropped, changed, +noted)
 
 
 def write_large(path: Path, megabytes: int, seed: int = 0) -> int:

@@ -16,8 +16,11 @@ from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
+    from ringbco import _core
     from ringbco.trace.workload import Workload
 
 
@@ -32,8 +35,8 @@ class Arrivals:
     """When jobs arrive, as a state has it."""
 
     _workload: Workload
-    _course: Any
-    _once: Any
+    _course: _core.Course
+    _once: Callable[[str, Callable[[], Any]], NDArray[Any]]
 
     @property
     def arrival_time(self) -> NDArray[np.float64]:
@@ -45,8 +48,7 @@ class Arrivals:
         columns = self._workload.columns
         if columns["chains"] is None:
             return frozen(columns["submit"])
-        times: NDArray[np.float64] = self._once("arrival_time", self._course.arrival_times)
-        return times
+        return self._once("arrival_time", self._course.arrival_times)
 
 
 class OldNames:

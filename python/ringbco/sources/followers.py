@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.errors import show_value
 from ringbco.sources.account import ROW, Entry, Locate
@@ -18,10 +19,10 @@ def linked(frame: pl.DataFrame, locate: Locate, column: str) -> tuple[pl.DataFra
     frame: with job_id, vc or none, and after, the job_id of the predecessor that the log names in `column`.
     It is null then where that job was left out, is in another virtual cluster, or follows the row itself.
     """
-    before = predecessors(frame["job_id"], frame["after"])
+    before = predecessors(frame["job_id"], frame["after"]).copy()
     entries = list[Entry]()
 
-    def lose(which: np.ndarray, reason: str) -> None:
+    def lose(which: NDArray[np.bool_], reason: str) -> None:
         if not which.any():
             return
         first = int(frame[ROW].filter(pl.Series(which)).min())  # type: ignore[arg-type]

@@ -193,10 +193,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
         unique_column="jobid",
     )
     epoch = first_submission(kept.rename({"submitted_time": "submit_time"}))
-    columns, following = (
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"],
-        list[str](),
-    )
+    columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"]
+    following: list[str] = []
     if mode == "split":
         kept, lost = linked(kept, locate, "jobid")
         kept = kept.with_columns(think_time=pl.when(pl.col("after").is_not_null()).then(0.0))
@@ -204,7 +202,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         columns += ["after", "think_time"]
     table = by_submission(
         kept,
-        [*columns, "num_attempts"],
+        columns,
         submit_time=pl.col("submitted_time") - epoch,
         duration=pl.col("summed") if mode == "sum" else pl.col("end_time") - pl.col("start_time"),
     )

@@ -130,7 +130,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
         recorded_end=pl.col("end_s") - epoch,
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
-    empty = [name for name in _COLUMNS if name not in _OURS and table[name].null_count() == table.height]
+    added = [name for name in table.columns if name not in _OURS]
+    empty = [name for name in added if table[name].null_count() == table.height]
     if not asked and table["gpu_type"].null_count() < table.height:
         held.append("the log has no ReqTRES: gpu_type is the type that each job held")
     return Trace(

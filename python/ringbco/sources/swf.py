@@ -139,7 +139,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             kept,
             [
                 *("job_id", "submit_time", "num_gpus", "duration", "user", "status"),
-                *("time_limit", "after", "think_time", "queue", "partition"),
+                *("time_limit", "queue", "partition", "after", "think_time"),
             ],
             num_gpus=pl.col("processors").cast(pl.UInt32),
             duration=pl.col("run_time"),
