@@ -213,7 +213,7 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     left = after_dropped(frame, gone)
     if left.any():
         lowest = int(left.arg_max() or 0)
-        rule, count = "the job_id of a row that is not left out", int(left.sum())
+        rule, count = "the job_id of a row that is kept", int(left.sum())
         dropped.append(Dropped("after", rule, count, count, lowest + 1, frame["after"][lowest]))
         gone = gone | left
     kept = frame.filter(~gone) if faults else frame
