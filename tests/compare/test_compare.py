@@ -259,7 +259,7 @@ def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: py
 
     monkeypatch.setattr(sys.modules["ringbco.run.compare"], "carry_out", fake)
     with pytest.raises(InputError, match="broken"):
-        compare(small_jobs, "2x8", ["fifo", "sjf"], threads=2)
+        compare(small_jobs, "2x8", ["fifo", "sjf"], threads=2, seeds=1)
     assert ended == {"sjf": "gave up"}
 
 

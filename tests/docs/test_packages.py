@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -113,6 +114,7 @@ def test_no_circle_hides_behind_a_name(tmp_path: Path) -> None:
     assert len(importers(tmp_path)) == 3
 
 
+@cache
 def with_arrays() -> set[str]:
     """What of the engine is given arrays, or gives some: the names of its stub that are called."""
     tree = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))

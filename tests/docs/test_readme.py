@@ -48,7 +48,8 @@ def test_its_commands_run_in_order_and_print_what_it_says(
     """On a terminal of 80 columns. asked: the questions of the table too, on what the commands have made."""
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "traces").mkdir()
-    (tmp_path / "traces" / "log.csv").write_bytes(sample_log.LOG.read_bytes())
+    for name in ("log.csv", "slurm.psv", "slurm-nodes.txt"):
+        (tmp_path / "traces" / name).write_bytes((sample_log.LOG.parent / name).read_bytes())
     consoles = [text for kind, _, text in blocks(README) if kind == "console"]
     policy, from_python = (text for kind, _, text in blocks(README) if kind == "python")
     (tmp_path / "mine.py").write_text(policy)

@@ -16,6 +16,7 @@ from conftest import Invoke
 from frames import cluster_of
 from ringbco.errors import InputError, RingbcoError
 from ringbco.sweeps.run import scaled
+from ringbco.trace.recorded import recorded_waits
 
 COLUMNS = "submit_time num_gpus duration after think_time"
 Row = tuple[Any, ...]
@@ -190,6 +191,19 @@ def test_recorded_starts_are_not_before_the_arrival() -> None:
     outcome = replay(*rows, columns={"recorded_start": [0.0, 40.0, 120.0]}, policy="recorded")
     assert times(outcome) == [(0, 0, 100), (100, 100, 110), (115, 120, 130)]
     assert outcome.summary["late_jobs"] == 1
+
+
+def test_a_recorded_wait_counts_from_the_recorded_end_of_the_job_before() -> None:
+    # b waits from 130 on, c from its submission at 300, d and e not at all: their predecessors end later.
+    rows = (
+        (0, 1, 100, None, None), (0, 1, 10, "a", None), (300, 1, 10, "a", 1.0), (0, 1, 10, "a", None),
+        (0, 1, 10, "d", None),
+    )  # fmt: skip
+    starts, ends = [20.0, 150.0, 310.0, 125.0, 130.0], [130.0, None, None, None, None]
+    columns = {"recorded_start": starts, "recorded_end": ends}
+    assert recorded_waits(table(*rows, **columns)).tolist() == [20, 20, 10, 0, 0]  # type: ignore[union-attr]
+    outcome = replay(*rows, cluster="1x1", columns=columns)  # which the audit reads, too
+    assert outcome.summary["as_recorded_jobs"] == 5
 
 
 def test_a_load_moves_submissions_and_not_think_times(tmp_path: Path) -> None:

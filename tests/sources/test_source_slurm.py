@@ -11,7 +11,7 @@ import pytest
 
 from raw import slurm
 from raw.agreement import converted
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 from ringbco.sources import Conversion, convert
 from ringbco.sources.source import Options
 
@@ -121,3 +121,30 @@ def test_the_window_of_the_dump_is_said() -> None:
 def test_a_log_without_a_header_asks_for_its_names() -> None:
     with pytest.raises(InputError, match=r"has no header line \(sacct -n\).*--fields JobID"):
         convert("slurm", [CASES / "slurm-06-noheader.psv"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "res.txt",
+            "ReservationName=maint StartTime=2026-05-04T08:00:00\n   Nodes=g01\n",
+            "scontrol show res",
+        ),
+        ("none.txt", "No reservations in the system\n", "scontrol show res"),
+        ("topology.yaml", "---\n# ours\n- topology: default\n  tree:\n    switches: []\n", "topology.yaml"),
+        ("topology.conf", "# ours\n\nSwitchName=s1 Nodes=g[01-04]\n", "topology.conf"),
+    ],
+)
+def test_what_is_not_read_is_said_once(tmp_path: Path, name: str, text: str, said: str) -> None:
+    given = tmp_path / name
+    given.write_text(text)
+    [log] = CASES.glob("slurm-12-eligible.psv")
+    plain, made = (convert("slurm", files, Options()) for files in ([log], [log, given]))
+    assert made.table.frame.equals(plain.table.frame)
+    [note] = set(made.notes) - set(plain.notes)
+    assert note.startswith(f"{given} is a ")
+    assert said in note
+    assert made.notes.count(note) == 1
+    with pytest.raises(UsageError, match="which holds no jobs"):
+        convert("slurm", [given], Options())

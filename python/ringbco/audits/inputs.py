@@ -153,6 +153,8 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
         group=said(frame, "group"),
         user=said(frame, "user"),
         deadline=said(frame, "deadline"),
+        log_start=None if planned else said(frame, "recorded_start"),
+        log_end=said(frame, "recorded_end"),
         vc_said=said(frame, "vc"),
         after=said(frame, "after"),
         before=known.arrivals.before,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from ringbco.checker.inputs import Bools, Floats, Jobs
 
@@ -43,3 +44,25 @@ def chain_times(jobs: Jobs, there: Bools, finish: Floats, window: tuple[float, f
         if size[root] >= 2 and since <= jobs.submit[root] < until
     ]
     return np.array(times, np.float64)
+
+
+def log_waits(jobs: Jobs) -> pl.Series:
+    """How long each job waited in the log, s: from its submission, or the end of the job before it there."""
+    assert jobs.log_start is not None
+    start = jobs.log_start.cast(pl.Float64).to_list()
+    since = (jobs.submit if jobs.submitted is None else jobs.submitted).tolist()
+    ends = [None] * len(start) if jobs.log_end is None else jobs.log_end.cast(pl.Float64).to_list()
+    parent = [-1] * len(start) if jobs.before is None else jobs.before.tolist()
+    waits = list[float | None]()
+    for row, began in enumerate(start):
+        if began is None:
+            waits.append(None)
+            continue
+        first, other = since[row], parent[row]
+        if other >= 0:
+            end, before = ends[other], start[other]
+            if end is None and before is not None:
+                end = before + float(jobs.duration[other])
+            first = first if end is None else max(first, min(end, began))
+        waits.append(began - first)
+    return pl.Series(waits, dtype=pl.Float64)

@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.checker import services
 from ringbco.checker.arrays import codes, overlap, total
-from ringbco.checker.chains import chain_times
+from ringbco.checker.chains import chain_times, log_waits
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
 from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Jobs, Table
@@ -88,7 +88,7 @@ class Summary:
         figures |= self._fates(inputs.counted)
         figures |= self._common(mine, every=True) | self._place(mine, self.ended, everywhere, slice(None))
         figures |= {"events": 2 * (len(inputs.jobs) - self.dropped)}
-        figures |= self._resizes() | self._outages() | self._used()
+        figures |= self._resizes() | self._outages() | self._used() | self._recorded()
         figures["mean_contention"] = _contention(spanning, interval)
         figures["size_classes"] = self._classes(mine)
         if inputs.cluster.vc is not None:
@@ -278,6 +278,30 @@ class Summary:
         return {
             "goodput": 1.0 - wasted / held if held > 0 else 1.0,
             "effective_training_time_ratio": mean(taken) if taken.size else None,
+        }
+
+    def _recorded(self) -> Figures:
+        """How waits to the first start lie beside those of the log."""
+        done, rows = self.done, self.mine
+        if self.inputs.jobs.log_start is None:
+            return {}
+        waits = pl.DataFrame(
+            {
+                "here": done.to_start[rows],
+                "log": log_waits(self.inputs.jobs).gather(done.job[rows]),
+            }
+        ).drop_nulls()
+        if not waits.height:
+            return {}
+        here, there = pl.col("here"), pl.col("log")
+        near = ((here - there).abs() <= pl.max_horizontal(there / 10.0, 60.0)).sum()
+        several = all(waits[name].n_unique() > 1 for name in waits.columns)
+        return {
+            "as_recorded": waits.select(near).item() / waits.height,
+            "as_recorded_correlation": waits.select(pl.corr(here, there, method="spearman")).item()
+            if several
+            else None,
+            "as_recorded_jobs": waits.height,
         }
 
     def _types(self) -> Figures:

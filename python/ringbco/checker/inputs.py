@@ -37,6 +37,7 @@ class Jobs:
     counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
     with its value for an empty cell; those that say nothing are not there.
 
+    log_start, log_end: when the log says that it started, and ended, s.
     submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted:
     submit_time of the table. All three are None without a column after.
 
@@ -66,6 +67,8 @@ class Jobs:
     group: pl.Series | None = None
     user: pl.Series | None = None
     deadline: pl.Series | None = None
+    log_start: pl.Series | None = None
+    log_end: pl.Series | None = None
     vc_said: pl.Series | None = None
     after: pl.Series | None = None
     before: Ints | None = None

@@ -92,7 +92,9 @@ def compare(
     DIR gets one result folder per policy, comparison.parquet, comparison.json and report.html (that of
     `ringbco report`), all or nothing. Five measures are printed; --all prints the others. A star marks the
     best value where it is apart from all others. The figure after a value is its ratio to the baseline's. All
-    other options are those of `ringbco replay` and apply to each policy.
+    other options are those of `ringbco replay` and apply to each policy. If JOBS has recorded starts, two
+    measures set the waits of run 0 beside the log's: the share within 10 % or 60 s, the greater, and
+    Spearman's rank correlation.
 
     Policies come first, then runs with their own settings (--run), then existing results (--result). Existing
     results alone need neither JOBS nor --cluster.

@@ -112,7 +112,7 @@ def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *
             console.print(text, markup=False)
     # Existing results have no further runs.
     one = ONE_RUN if comparison.variation.changed else of_one_run(list(comparison.outcomes))
-    for line in comparison.notes(shown) or [one]:
+    for line in (*([] if comparison.summaries_by_run else [one]), *comparison.notes(shown)):
         console.print(line, markup=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
     from ringbco.trace.jobs import JobTable
 
+_Groups: TypeAlias = Sequence[Mapping[str, Any]]
 _LONGEST_LIST: Final = 12
 _SHOWN: Final = ("mean", "min", "median", "p90", "p99", "max")
 _GROUPS: Final = (
@@ -56,6 +57,7 @@ def inspect(
 ) -> None:
     """Describe a job table: counts, shapes, load, users, and rows worth checking.
 
+    If JOBS has recorded starts, its waits in the log, by size and owner, and its utilisation are shown, too.
     Published figures of the trace stand beside them, so that an incomplete file shows. Rows that break a rule
     of the job table are counted by reason and left out; `replay` rejects a table that has any.
 
@@ -172,6 +174,9 @@ def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableT
         for title, column, key in _GROUPS:
             if inspection[key]:
                 parts.append(_groups(title, column, inspection[key]))
+        waits = inspection["recorded"]["waits_by"] if inspection["recorded"] else {}
+        titles = {"num_gpus": "GPUs", "user": "user", "vc": "virtual cluster"}
+        parts += [_waits(titles[name], name, groups) for name, groups in waits.items() if groups]
         if inspection["gpu_types"]:
             parts.append(_asked_types(inspection["gpu_types"]))
         if inspection["priorities"]:
@@ -206,6 +211,15 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     if cluster:
         table.add_row("load by day", _by_day(cluster["load_by_day"]))
     table.add_row("iterations", _iterations(figures["iterations"]))
+    log = figures["recorded"]
+    if log:
+        known = f"{log['jobs']:,} jobs, {percent(log['jobs'] / figures['jobs'], 1)}"
+        table.add_row("recorded starts", known)
+        if log["utilisation"] is not None:
+            of = f"the {log['gpus']:,.10g} GPUs of {cluster['name']}" if cluster else ""
+            of = of or f"{log['gpus']:,.10g} GPUs, the most that they held at once"
+            used = f"{percent(log['utilisation'], 1)} of {of}, from the first to the last submission"
+            table.add_row("recorded utilisation", Text(used))
     elastic = figures["elastic"]
     if elastic["jobs"]:
         ranges = f"{elastic['fewer']:,} may hold fewer GPUs than num_gpus, {elastic['more']:,} more"
@@ -257,33 +271,59 @@ def _spreads(figures: Mapping[str, Any]) -> Fitted:
     from ringbco.units import duration
 
     table = Fitted("", *_SHOWN)
-    for title, key in (("run time", "duration"), ("interarrival time", "interarrival")):
-        if figures[key]:
-            table.add_row(title, *(duration(figures[key][name]) for name in _SHOWN))
+    log = figures["recorded"] and figures["recorded"]["waits"]
+    rows = (("run time", figures["duration"]), ("interarrival time", figures["interarrival"]))
+    for title, spread in (*rows, ("recorded wait", log)):
+        if spread:
+            table.add_row(title, *(duration(spread[name]) for name in _SHOWN))
     table.add_row("GPUs", *(f"{figures['num_gpus'][name]:,.4g}" for name in _SHOWN))
     return table
 
 
-def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Fitted:
+def _groups(title: str, column: str, groups: _Groups) -> Fitted:
     from ringbco.cli.fitted import Fitted
     from ringbco.units import duration
 
     table = Fitted(title, "jobs", "share", "share of work", "median run", "mean run")
-    shown = sorted(sorted(range(len(groups)), key=lambda at: -groups[at]["jobs"])[:_LONGEST_LIST])
-    for group in (groups[at] for at in shown):
+    shown, rest = _most_jobs(groups)
+    for group in shown:
         table.add_row(
-            str(group[column]) if group[column] is not None else "(none)",
+            _name(group[column]),
             f"{group['jobs']:,}",
             percent(group["share"], 1),
             percent(group["work_share"], 1),
             duration(group["median_duration"]),
             duration(group["mean_duration"]),
         )
-    rest = [group for at, group in enumerate(groups) if at not in shown]
     if rest:
         shares = (sum(group[name] for group in rest) for name in ("share", "work_share"))
         jobs = sum(group["jobs"] for group in rest)
         table.add_row(f"{len(rest):,} others", f"{jobs:,}", *(percent(share, 1) for share in shares), "", "")
+    return table
+
+
+def _most_jobs(groups: _Groups) -> tuple[_Groups, _Groups]:
+    """The groups with the most jobs, in their order, and the others."""
+    shown = sorted(sorted(range(len(groups)), key=lambda at: -groups[at]["jobs"])[:_LONGEST_LIST])
+    return [groups[at] for at in shown], [group for at, group in enumerate(groups) if at not in shown]
+
+
+def _name(value: object) -> str:
+    return "(none)" if value is None else str(value)
+
+
+def _waits(title: str, column: str, groups: _Groups) -> Fitted:
+    """Waits in the log by a column's values."""
+    from ringbco.cli.fitted import Fitted
+    from ringbco.units import duration
+
+    shown, rest = _most_jobs(groups)
+    table = Fitted(title, "jobs", "mean recorded wait", "median", "p90")
+    for group in shown:
+        waits = (duration(group[name]) for name in ("mean", "median", "p90"))
+        table.add_row(_name(group[column]), f"{group['jobs']:,}", *waits)
+    if rest:
+        table.add_row(f"{len(rest):,} others", f"{sum(group['jobs'] for group in rest):,}", "", "", "")
     return table
 
 

@@ -26,7 +26,7 @@ from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, rati
 from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.sentences import of_one_run, of_runs
+from ringbco.result.sentences import of_one_run, of_recorded_waits, of_runs
 from ringbco.result.verdicts import SCHEMA, Side, Verdicts
 from ringbco.result.window import of_summary
 from ringbco.units import plain
@@ -252,11 +252,13 @@ class Comparison:
         return [text for text in told if text is not None]
 
     def notes(self, verdicts: int = 0) -> list[str]:
-        """What the runs are. verdicts: how many of them are shown."""
-        if not self.summaries_by_run:
-            return []
-        once = [label for label in self.outcomes if label not in self.summaries_by_run]
-        return of_runs(self.runs, self.variation, verdicts) + ([of_one_run(once)] if once else [])
+        """What the runs are, and waits as recorded. verdicts: how many of them are shown."""
+        told = list[str]()
+        if self.summaries_by_run:
+            once = [label for label in self.outcomes if label not in self.summaries_by_run]
+            told = of_runs(self.runs, self.variation, verdicts) + ([of_one_run(once)] if once else [])
+        counts = [outcome.summary.get("as_recorded_jobs") for outcome in self.outcomes.values()]
+        return told + of_recorded_waits([count for count in counts if count is not None])
 
     def values(self, label: str, key: str) -> list[float | None]:
         """A measure in each run of a label: a single value of what was run once."""

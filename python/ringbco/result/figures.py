@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from ringbco.deprecation import warn
-from ringbco.result.metrics import STATISTICS, jain_index, statistics
+from ringbco.result.metrics import STATISTICS, jain_index, rank_correlation, statistics
 from ringbco.result.reliability import UNKNOWN
 from ringbco.result.rows import JobArrays, Rows
 from ringbco.units import Kind, brief, figure, same
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ringbco.result.serving import OfService
 
 _HOUR: Final = 3600.0
+_NEAR_WAIT: Final = 60.0  # s
 _RUN: Final[frozenset[Scope]] = frozenset({"run"})
 _CLUSTER: Final[frozenset[Scope]] = frozenset({"run", "vc"})
 _JOBS: Final[frozenset[Scope]] = frozenset({"run", "vc", "jobs"})
@@ -37,9 +38,12 @@ _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 
 _ALWAYS_TOLD: Final = ("utilisation_to_last_submission", "mean_contention")
-MAY_BE_NULL: Final = (*(*_ALWAYS_TOLD, "mean_jct_completed", "effective_training_time_ratio", "latest_job"),)
+MAY_BE_NULL: Final = (
+    *(*_ALWAYS_TOLD, "mean_jct_completed", "effective_training_time_ratio", "latest_job"),
+    "as_recorded_correlation",
+)
 """Figures that a summary has as null: every server was down, a window has no record of spanning jobs, all
-jobs reached their limits, or no job was late."""
+jobs reached their limits, no job was late, or all waits are equal."""
 LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
 """Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)
@@ -216,6 +220,20 @@ def _lateness(rows: Rows) -> NDArray[np.float64]:
     return late[late > 0] if late.any() else np.zeros(1)
 
 
+def _as_recorded(rows: Rows) -> float:
+    """The share of waits to the first start that are within 10 % or 60 s of those of the log."""
+    waited, recorded = _both_waits(rows)
+    near = np.abs(waited - recorded) <= np.maximum(recorded / 10.0, _NEAR_WAIT)
+    return float(np.count_nonzero(near) / near.size)
+
+
+def _both_waits(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Waits to the first start, here and in the log, s, of the jobs with a recorded start."""
+    recorded = rows.run.recorded_waits
+    known = ~np.isnan(recorded)
+    return rows["wait_time"][known], recorded[known]
+
+
 _PREEMPTIONS: Final = Figure("preemptions", "preemptions", "count", lambda r: int(r["preemptions"].sum()))
 
 # fmt: off
@@ -330,6 +348,13 @@ FIGURES: Final = (
         Figure("gpu_hours_lent_to_training", "GPU-hours lent to training", "number",
                lambda r: r.run.lent / _HOUR, "neither"),
         when=lambda r: r.run.services is not None),
+    *_of(_RUN,
+        Figure("as_recorded", "waits as recorded", "share", _as_recorded, "most", "headline"),
+        Figure("as_recorded_correlation", "rank correlation of waits", "index",
+               lambda r: rank_correlation(*_both_waits(r)), "most", "headline"),
+        Figure("as_recorded_jobs", "jobs with a recorded start", "count",
+               lambda r: int(_both_waits(r)[0].size), "neither"),
+        when=lambda r: r.run.recorded_waits is not None),
     *_of(_RUN,
         Figure("searches", "searches", "count", lambda r: r.run.searches.height, "neither"),
         when=lambda r: r.run.searches is not None),

@@ -87,6 +87,26 @@ def jain_index(values: NDArray[np.float64]) -> float:
     return float(values.sum() ** 2 / (values.size * (values * values).sum()))
 
 
+def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Spearman's rank correlation of two arrays of one length, equal values having their mean rank.
+
+    From -1 to 1; None where all values of one of them are equal, or there are none.
+    """
+    ranks = [_mean_ranks(values) for values in (one, other)]
+    # Not a BLAS product, whose last bit depends on the number of threads it may use.
+    spreads = [float((own * own).sum()) for own in ranks]
+    if not all(spreads):
+        return None
+    return float((ranks[0] * ranks[1]).sum()) / math.sqrt(spreads[0] * spreads[1])
+
+
+def _mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each value's rank, off the mean of all ranks."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (np.cumsum(count) - (count + values.size) / 2.0)[place]
+    return ranks
+
+
 def paused_share(jobs: pl.DataFrame) -> float:
     """The part of the GPU time that jobs hold in which they pause; 0 where no stay may pause.
 

@@ -153,6 +153,18 @@ def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
     return [*few, *many, told, figures]
 
 
+def of_recorded_waits(jobs: Sequence[int]) -> list[str]:
+    """What is said of waits beside those of the log. jobs: those with a recorded start, by result."""
+    if not jobs:
+        return []
+    least, most = min(jobs), max(jobs)
+    count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return [
+        "waits as recorded: of run 0, within 10 % or 60 s of the log's, over"
+        f" {count} job{'s'[: most > 1]} with a recorded start"
+    ]
+
+
 def _too_few(runs: int) -> str:
     return f"too few runs: {runs}, at least {FEWEST} are needed for verdicts: add --seeds {FEWEST}"
 

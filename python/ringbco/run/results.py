@@ -43,6 +43,7 @@ from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
 from ringbco.trace.chains import NO_ROW
 from ringbco.trace.clock import first_instant
+from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.shares import MILLI_GPU
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
@@ -135,6 +136,7 @@ class FinishedResult:
             users=setup.workload.users,
             chains=self._chain_times(),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
+            log_waits=recorded_waits(setup.table.frame),
         )
 
 

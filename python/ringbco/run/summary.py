@@ -41,8 +41,8 @@ class Source:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
     users: those of the job table, where it names any. chains: how long each chain took, s; None without a
-    column after. recorded: when the clock saw each recorded start, under
-    a policy that follows these.
+    column after. recorded: when the clock saw each recorded start, under a policy that follows these.
+    log_waits: how long each job waited in the log, s, or NaN.
     """
 
     policy: str
@@ -60,6 +60,7 @@ class Source:
     users: Users | None = None
     chains: NDArray[np.float64] | None = None
     recorded: NDArray[np.float64] | None = None
+    log_waits: NDArray[np.float64] | None = None
 
     @cached_property
     def whole(self) -> Rows:
@@ -153,6 +154,14 @@ class Source:
             return None
         late: NDArray[np.float64] = self.result.tables["jobs"]["start"] - self.recorded
         return late[self._kept & self._counted]
+
+    @cached_property
+    def recorded_waits(self) -> NDArray[np.float64] | None:
+        """How long each job that was done waited in the log, s, NaN where unknown; None without any."""
+        if self.log_waits is None:
+            return None
+        waits = self.log_waits[self._kept & self._counted]
+        return None if np.isnan(waits).all() else waits
 
     @property
     def latest(self) -> str | None:

@@ -20,6 +20,7 @@ from ringbco.sources.slurm_files import (
     DAMAGED,
     FILE,
     JOB_TABLE,
+    NOT_READ,
     TEXTS,
     Records,
     SacctJson,
@@ -117,6 +118,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
     jobs = joiner.frame
     nodes = read_nodes(inputs["nodes"], options.count or "gpu") if "nodes" in inputs else None
     servers, vcs, notes = _servers(jobs, nodes, options)
+    notes += [
+        f"{inputs[shape.role].shown} is {shape.what} and is not read: {shape.so}"
+        for shape in NOT_READ
+        if shape.role in inputs
+    ]
     jobs = jobs.with_columns(vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"))
     jobs, lost = linked(jobs, places, "jobid")
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
@@ -272,7 +278,7 @@ SOURCE: Final = Source(
   year      = {2003},
   doi       = {10.1007/10968987_3}
 }""",
-    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes()),
+    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes(), *NOT_READ),
     needs=("log",),
     read=read,
     options=frozenset(

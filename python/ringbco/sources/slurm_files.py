@@ -162,6 +162,41 @@ class ScontrolNodes:
         """There is nothing to be missed."""
 
 
+@dataclass(frozen=True)
+class NotRead:
+    """A file of Slurm that may be given and is not read. begins: its first line. so: what follows."""
+
+    role: str
+    what: str
+    begins: str
+    so: str
+
+    def recognises(self, head: str) -> bool:
+        """Whether the first line that is no comment begins as such a file does."""
+        return re.match(rf"(?:\s+|#.*\n|---\n)*(?:{self.begins})", head) is not None
+
+    def likeness(self, head: str) -> float:
+        """As `recognises` has it."""
+        return float(self.recognises(head))
+
+    def refuse_missing(self, opened: Opened) -> None:
+        """There is nothing to be missed."""
+
+
+NOT_READ: Final = (
+    NotRead(
+        "reservations",
+        "a list of Slurm's reservations (scontrol show res)",
+        "ReservationName=|No reservations in the system",
+        "their GPUs count as free for all jobs; for maintenance see --maintenance of replay",
+    ),
+    NotRead(
+        "topology",
+        "a topology of Slurm (topology.yaml, topology.conf)",
+        "- *topology:|SwitchName=|BlockName=",
+        "placements take all servers to be equally far apart",
+    ),
+)
 JOB_TABLE: Final = CsvTable(
     role="log",
     what="slurmdbd's job_table (CSV)",

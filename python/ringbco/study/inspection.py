@@ -18,6 +18,7 @@ from ringbco.sources.account import Account
 from ringbco.sources.remedies import remedy
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
+from ringbco.study.recorded_waits import by_group, utilisation
 from ringbco.trace.chains import chains_of
 from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
@@ -35,6 +36,7 @@ from ringbco.trace.jobs import (
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
+from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus, share_hint
 
@@ -58,6 +60,8 @@ SHORT_RUN: Final = 60.0
 FINAL_STATUSES: Final = (
     *("pass", "passed", "completed", "succeeded", "terminated"),
     *("killed", "cancelled", "canceled", "failed", "timeout", "node_fail"),
+    *("out_of_memory", "preempted", "requeued", "boot_fail", "deadline", "launch_failed", "special_exit"),
+    *("revoked", "resizing"),
 )
 """Statuses of jobs that ended, in lower case."""
 
@@ -160,6 +164,7 @@ def inspect_jobs(
         "chains": chains_of(frame),
         "columns": _columns(frame),
         "iterations": _iterations(frame, recorded),
+        "recorded": _recorded(frame, cluster),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
         "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
@@ -181,6 +186,20 @@ def _iterations(frame: pl.DataFrame, recorded: Cluster) -> dict[str, Any]:
     """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
     given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
     return {"given": given, "derived": frame.height - given, "recorded_on": recorded.description}
+
+
+def _recorded(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any] | None:
+    """Waits in the log, and how much of the cluster it held; None of a table without recorded starts."""
+    waits = recorded_waits(frame)
+    if waits is None:
+        return None
+    known = waits[~np.isnan(waits)]
+    return {
+        "jobs": known.size,
+        "waits": _spread(known),
+        "waits_by": by_group(frame, waits),
+        **utilisation(frame, waits, None if cluster is None else cluster.num_gpus),
+    }
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:

@@ -40,6 +40,7 @@ from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.plausibility import silently, warn
+from ringbco.trace.recorded import without
 from ringbco.trace.side_table import SideTable
 from ringbco.trace.workload import READS, Workload
 from ringbco.trace.workload import resolve as resolve_workload
@@ -252,6 +253,7 @@ def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
 
     The offered load is sum(num_gpus x duration) / (last - first submission) / GPUs of the cluster, over all
     jobs. The first submission stays where it is; a deadline keeps its distance from its job's submission.
+    Recorded starts are left out.
     Raises InputError where all jobs are submitted at once.
     """
     frame = table.frame
@@ -269,7 +271,7 @@ def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
     columns = [moved]
     if "deadline" in frame.columns:
         columns.append(frame["deadline"] + (moved - frame["submit_time"]))
-    return replace(table, frame=frame.with_columns(columns))
+    return replace(table, frame=without(frame.with_columns(columns)))
 
 
 def _in_turn(runs: Iterable[Run]) -> list[Run]:

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.recorded import without
 from ringbco.trace.splitmix import GOLDEN, mix
 
 _MOST: Final = 60.0
@@ -36,6 +37,8 @@ def moves(places: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
 def moved(table: JobTable, places: NDArray[np.int64], seed: int) -> JobTable:
     """The same rows in the same order, each submitted a little later; a deadline moves with its submission.
 
+    Recorded starts are of the submissions as they were, so they are left out.
+
     places: `instants` of the table's submit_time, which all seeds share.
     """
     frame = table.frame
@@ -43,4 +46,4 @@ def moved(table: JobTable, places: NDArray[np.int64], seed: int) -> JobTable:
     columns = [frame["submit_time"] + later]
     if "deadline" in frame.columns:
         columns.append(frame["deadline"] + later)
-    return replace(table, frame=frame.with_columns(columns), moved_from=(table, seed))
+    return replace(table, frame=without(frame.with_columns(columns)), moved_from=(table, seed))

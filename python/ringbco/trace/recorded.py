@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
+from ringbco.trace.chains import predecessors
 from ringbco.trace.jobs import JobTable
 
 RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]]
@@ -16,8 +17,34 @@ RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]
 AS_RECORDED: Final = "as recorded"
 """The property of a policy that starts jobs as their log did."""
 START: Final = "recorded_start"
+END: Final = "recorded_end"
 SERVERS: Final = "recorded_servers"
 _PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
+
+
+def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
+    """How long each job waited in the log, s, NaN where its start is unknown; None where all are.
+
+    From its submission on, or from the recorded end of the job that it comes after, if that is later.
+    """
+    if START not in frame.columns or frame[START].null_count() == frame.height:
+        return None
+    start = frame[START].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    since = frame["submit_time"].to_numpy()
+    if "after" in frame.columns:
+        before, end = predecessors(frame["job_id"], frame["after"]), start + frame["duration"].to_numpy()
+        if END in frame.columns:
+            told = frame[END].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            end = np.where(np.isnan(told), end, told)
+        ends = np.where(before >= 0, end[np.maximum(before, 0)], np.nan)
+        since = np.where(np.isnan(ends), since, np.maximum(since, np.minimum(ends, start)))
+    waits: NDArray[np.float64] = start - since
+    return waits
+
+
+def without(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without recorded starts and places, which other submissions would not have had."""
+    return frame.drop(START, SERVERS, strict=False)
 
 
 def columns(table: JobTable, num_servers: int) -> RecordedColumns:
