@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.trace.chains import roots
+from ringbco.trace.predecessors import roots
 
 if TYPE_CHECKING:
     from ringbco.result.window import Window

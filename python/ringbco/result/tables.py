@@ -68,7 +68,7 @@ _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
 _ROWS: Final = (
     ResultTable(
         *("jobs", schema.JOBS_SCHEMA, "finished job"),
-        nulls=("group", "gpu_share", *schema.CARRIED_SCHEMA),
+        nulls=("group", "gpu_share", "after", *schema.CARRIED_SCHEMA),
         more=schema.JOBS_MORE,
     ),
     ResultTable(

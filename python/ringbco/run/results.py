@@ -41,8 +41,8 @@ from ringbco.run.frames import (
 )
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
-from ringbco.trace.chains import NO_ROW
 from ringbco.trace.clock import first_instant
+from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.shares import MILLI_GPU
 

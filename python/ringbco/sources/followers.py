@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import show_value
 from ringbco.sources.account import ROW, Entry, Locate
-from ringbco.trace.chains import circles, predecessors
+from ringbco.trace.predecessors import circles, predecessors
 
 
 def linked(frame: pl.DataFrame, locate: Locate, column: str) -> tuple[pl.DataFrame, list[Entry]]:

@@ -19,7 +19,6 @@ from ringbco.sources.remedies import remedy
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
 from ringbco.study.recorded_waits import by_group, utilisation
-from ringbco.trace.chains import chains_of
 from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
     COLUMNS,
@@ -34,6 +33,7 @@ from ringbco.trace.jobs import (
     screen_jobs,
 )
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
+from ringbco.trace.predecessors import chains_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.recorded import recorded_waits

@@ -37,9 +37,9 @@ from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
 from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
-from ringbco.trace.chains import after_dropped
 from ringbco.trace.clock import EPOCH, clock_zero
 from ringbco.trace.other_names import index_note, near_name
+from ringbco.trace.predecessors import after_dropped
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 from ringbco.trace.shares import share_hint
 

@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
-from ringbco.trace.chains import predecessors
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.predecessors import predecessors
 
 RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]]
 

@@ -17,7 +17,6 @@ from ringbco import _core
 from ringbco.errors import InputError, show_value
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
-from ringbco.trace.chains import circle_text, circles, predecessors
 from ringbco.trace.column import Column
 from ringbco.trace.other_names import (
     NODES_ALONE,
@@ -27,6 +26,7 @@ from ringbco.trace.other_names import (
     lists_nodes,
     near_name,
 )
+from ringbco.trace.predecessors import circle_text, circles, predecessors
 
 _DTYPES: Final[dict[str, type[pl.DataType]]] = {
     "text": pl.String, "bool": pl.Boolean, "f64": pl.Float64,

@@ -25,6 +25,7 @@ from ringbco.trace import chains, gpu_type_choices, measured, profiles, records
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import warnings_of
+from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
@@ -112,7 +113,7 @@ class Workload:
     def independent(self) -> Rows:
         """The rows of the jobs whose arrivals are known before the run: those that come after no other."""
         chained = self.columns["chains"]
-        return slice(None) if chained is None else np.flatnonzero(chained[0] == chains.NO_ROW)
+        return slice(None) if chained is None else np.flatnonzero(chained[0] == NO_ROW)
 
     @property
     def side_tables(self) -> dict[str, SideTable]:
