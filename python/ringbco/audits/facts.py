@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
-from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.inputs import Profiles, inputs_of
 from ringbco.audits.measured import Speeds
@@ -106,13 +105,7 @@ class Facts:
     @cached_property
     def inputs(self) -> RunInputs:
         """What the checker reads of the run."""
-        inputs = inputs_of(self.outcome, self.table, self.known)
-        if inputs.jobs.before is not None and self.row.size < self.table.num_jobs:
-            # Jobs that nothing could hold were never there: they, and those after them, arrive as submitted.
-            lost = ~Placeable(inputs, Rates(inputs)).placeable
-            lost[self.row] = False
-            inputs.jobs.submit = Arrivals.read(self.outcome, self.table, self.options, lost).time
-        return inputs
+        return inputs_of(self.outcome, self.table, self.known)
 
     @cached_property
     def room(self) -> Placeable:

@@ -15,6 +15,7 @@ from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
+from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import (
     ENDED,
     NONE,
@@ -29,6 +30,7 @@ from ringbco.checker.inputs import (
     Stays,
 )
 from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
+from ringbco.checker.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
@@ -87,7 +89,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
     """
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
-    return RunInputs(
+    inputs = RunInputs(
         _jobs(outcome, table, known, the(Quotas, _side_tables(outcome, cluster))),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
@@ -102,6 +104,12 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         quotas=_quotas(outcome.quota),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
     )
+    if inputs.jobs.before is not None and outcome.jobs.height < table.num_jobs:
+        # Jobs that nothing could hold were never there: they, and those after them, arrive as submitted.
+        lost = ~Placeable(inputs, Rates(inputs)).placeable
+        lost &= places(inputs.jobs.id, outcome.jobs["job_id"].cast(pl.String)).is_null().to_numpy()
+        inputs.jobs.submit = Arrivals.read(outcome, table, options, lost).time
+    return inputs
 
 
 def _side_tables(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
