@@ -25,12 +25,13 @@ Floats = NDArray[np.float64]
 class Arrivals:
     """Row by row of the job table: the arrival, s; the row of the job before it, -1 for none; submit_time, s.
 
-    The latter two are None without a column after.
+    reckoned: which arrivals nothing in the result tells. All but time are None without a column after.
     """
 
     time: Floats
     before: NDArray[np.int64] | None = None
     submitted: Floats | None = None
+    reckoned: NDArray[np.bool_] | None = None
 
     @classmethod
     def read(
@@ -43,8 +44,8 @@ class Arrivals:
         """Those of a result with these options, from the ends that it records.
 
         When a job that was refused or ended was gone is not recorded. Then the arrival after it is what the
-        result says, unless that is before all that is known; of a job without a row it is reckoned as if the
-        one before was refused on its arrival. lost: the jobs that were left out, where that is known.
+        result says, unless that is before all that is known; of a job that never ran it is reckoned as if the
+        one before was gone on its arrival. lost: the jobs that were left out, where that is known.
         """
         frame = table.frame
         submit = frame["submit_time"].cast(pl.Float64).to_numpy()
@@ -61,7 +62,7 @@ class Arrivals:
         place = places(outcome.jobs["job_id"].cast(pl.String), ids)
         known = place.is_not_null()
         row = place.drop_nulls().to_numpy()
-        end, told = np.full((2, submit.size), np.nan)
+        end, told = np.full(submit.size, np.nan), _by_stays(outcome, ids)
         end[row] = outcome.jobs["finish_time"].cast(pl.Float64).filter(known).to_numpy()
         told[row] = outcome.jobs["submit_time"].cast(pl.Float64).filter(known).to_numpy()
         ends = np.where(before >= 0, end[before], np.nan)
@@ -70,7 +71,8 @@ class Arrivals:
         time[open_] = np.where(np.isnan(think) & (told < submit), submit, told)[open_]
         time = np.where(before >= 0, time, submit)
         slot = float(options["slot"]) if options["clock"] == "slot" else None
-        unknown = np.flatnonzero(np.isnan(time))
+        reckoned = np.isnan(time)
+        unknown = np.flatnonzero(reckoned)
         while unknown.size:
             refused = boundary(time[before[unknown]], slot)
             wait = think[unknown]
@@ -80,9 +82,23 @@ class Arrivals:
                 time[left] = submit[left]
                 break
             unknown = left
-        return cls(time, linked, submit)
+        return cls(time, linked, submit, reckoned)
 
     @property
     def place(self) -> Floats:
         """By which jobs have their places in the order of fifo, s."""
         return self.time if self.submitted is None else self.submitted
+
+
+def _by_stays(outcome: Outcome, ids: pl.Series) -> Floats:
+    """When jobs arrived by their first stays and the waits before these, s; NaN of jobs without any."""
+    told, stays = np.full(ids.len(), np.nan), outcome.stays_written
+    if stays is None:
+        return told
+    first = stays.filter(pl.col("stay") == 0)
+    waits = pl.sum_horizontal("wait_behind", "wait_gpus", "wait_fragmented")
+    place = places(first["job_id"].cast(pl.String), ids)
+    known = place.is_not_null()
+    came = first.select((pl.col("start_time") - waits).cast(pl.Float64)).to_series()
+    told[place.drop_nulls().to_numpy()] = came.filter(known).to_numpy()
+    return told

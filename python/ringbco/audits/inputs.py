@@ -108,7 +108,8 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         # Jobs that nothing could hold were never there: they, and those after them, arrive as submitted.
         lost = ~Placeable(inputs, Rates(inputs)).placeable
         lost &= places(inputs.jobs.id, outcome.jobs["job_id"].cast(pl.String)).is_null().to_numpy()
-        inputs.jobs.submit = Arrivals.read(outcome, table, options, lost).time
+        arrivals = Arrivals.read(outcome, table, options, lost)
+        inputs.jobs.submit, inputs.jobs.reckoned = arrivals.time, arrivals.reckoned
     return inputs
 
 

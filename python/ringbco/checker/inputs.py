@@ -39,7 +39,8 @@ class Jobs:
 
     log_start, log_end: when the log says that it started, and ended, s.
     submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted:
-    submit_time of the table. All three are None without a column after.
+    submit_time of the table; reckoned: which arrivals nothing in the result tells. All four are None without
+    a column after.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
@@ -73,6 +74,7 @@ class Jobs:
     after: pl.Series | None = None
     before: Ints | None = None
     submitted: Floats | None = None
+    reckoned: Bools | None = None
     plain: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
