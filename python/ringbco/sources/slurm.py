@@ -10,9 +10,10 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
 from ringbco.sources.followers import counted, linked
-from ringbco.sources.parsing import DAY, iso
+from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
 from ringbco.sources.slurm_files import (
@@ -41,7 +42,7 @@ from ringbco.sources.slurm_nodes import (
 from ringbco.sources.slurm_notes import Window, array_tasks, held_notes, mig_notes
 from ringbco.sources.slurm_rules import first_rules, job_rules, numbers, with_facts, with_ids
 from ringbco.sources.slurm_times import moment, with_times
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission, ran_from
 from ringbco.trace.other_names import hint_at
 
 _COLUMNS: Final = (
@@ -132,8 +133,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         submit_time=pl.col("submit_at") - epoch,
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
         nodes=pl.col("nodelist"),
-        recorded_start=pl.col("start_s") - epoch,
-        recorded_end=pl.col("end_s") - epoch,
+        **ran_from("start_s", "end_s", epoch),
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
     added = [name for name in table.columns if name not in _OURS]

@@ -32,6 +32,7 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
+from ringbco.trace.other_names import CONVERTED
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.predecessors import chains_of
 from ringbco.trace.priorities import preemptible, priorities
@@ -304,7 +305,7 @@ def _columns(frame: pl.DataFrame) -> dict[str, Any]:
         absent = [name for name in absent if name != "iterations"]
     return {
         "present": {name: frame[name].null_count() for name in COLUMNS if name in frame.columns},
-        "extra": {name: near_name(name, absent) for name in extra},
+        "extra": {name: None if name in CONVERTED else near_name(name, absent) for name in extra},
     }
 
 
