@@ -21,6 +21,8 @@ pub use serving::{Replica, ReplicaEnded, Serving};
 /// The result of one cluster's run.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterOutcome {
+    /// When each job arrived, s, where arrivals depend on ends; else empty.
+    pub(crate) arrival: Vec<f64>,
     pub(crate) start: Vec<f64>,
     pub(crate) finish: Vec<f64>,
     pub(crate) num_servers: Vec<u32>,
@@ -55,6 +57,7 @@ pub(crate) struct ClusterOutcome {
 impl ClusterOutcome {
     pub(crate) fn new(jobs: usize, record: bool) -> Self {
         Self {
+            arrival: Vec::new(),
             start: vec![f64::NAN; jobs],
             finish: vec![f64::NAN; jobs],
             num_servers: vec![0; jobs],
@@ -127,6 +130,8 @@ pub struct Timeline {
 pub struct Outcome {
     /// Whether the job ran to its end; `false` where it was dropped as oversize, refused or ended.
     pub kept: Vec<bool>,
+    /// When each job arrived, s; `None` where that is its submission.
+    pub arrival: Option<Vec<f64>>,
     /// First start, s; NaN if it never ran.
     pub start: Vec<f64>,
     /// Finish, s; if a verb ended it, when it last held GPUs. NaN if it never ran.

@@ -7,6 +7,7 @@
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::eviction_delay::EvictionDelay;
+use super::followers::Followers;
 use super::limits::Limits;
 use super::maintenance::MaintenanceWindows;
 use super::outages::Outages;
@@ -38,6 +39,8 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(crate) jobs: Jobs<'a>,
     /// The jobs in order of arrival; `None` where that is the order of their numbers.
     pub(super) arrivals: Option<&'a [Job]>,
+    /// The arrivals, where some depend on the ends of other jobs.
+    pub(super) followers: Option<Box<Followers>>,
     pub(crate) few: &'a FewestServers,
     pub(crate) speed: S,
     pub(crate) clock: Clock,
@@ -149,6 +152,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             cluster,
             placer,
             arrivals: setting.arrivals,
+            followers: Followers::new(setting),
             few: setting.few,
             now: 0.0,
             stays: Vec::new(),
@@ -231,7 +235,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let job = self.stays[slot.index()].job;
         self.vacate(slot, Why::Done, Some(0.0));
         self.out.finish[job.index()] = self.now;
-        self.gone += 1;
+        self.count_gone(job);
         job
     }
 

@@ -58,6 +58,16 @@ impl<S: Speed> ClusterState<'_, S> {
         Some(self.clock.seconds(self.makes_room_from(delay, job)))
     }
 
+    /// Notes that a job arrives.
+    #[cold]
+    pub(super) fn pend_from_arrival(&mut self, job: Job) {
+        let arrival = self.arrived_at(job);
+        if let Some(delay) = &mut self.eviction_delay {
+            delay.since[job.index()] = arrival;
+        }
+        self.pend(job, true);
+    }
+
     /// Notes that a job waits from now on. `is_event`: whether no pass of this instant has been yet.
     #[cold]
     pub(super) fn pend(&mut self, job: Job, is_event: bool) {

@@ -77,7 +77,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let (job, left) = (stay.job, f64::max(stay.left_at(self.now, self.clock), self.mark(stay.job)));
         self.vacate(slot, Why::Limit, Some(left));
         self.out.finish[job.index()] = self.now;
-        self.gone += 1;
+        self.count_gone(job);
         self.lose_trial(job);
         job
     }

@@ -15,6 +15,7 @@ mod delays;
 mod evict;
 mod eviction_delay;
 mod explain;
+mod followers;
 mod limits;
 mod livelock;
 mod maintenance;
@@ -106,6 +107,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// Number of jobs that have arrived, and when the next one arrives.
     pub(crate) arrived: usize,
     next_arrival: f64,
+    /// Jobs that arrive at this instant, where arrivals depend on ends.
+    due: Vec<Job>,
     /// When the policy's next pass is due, and when it must be woken.
     next_pass: f64,
     next_wake: f64,
@@ -138,6 +141,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             rows: setting.rows,
             arrived: 0,
             next_arrival: 0.0,
+            due: Vec::new(),
             next_pass: f64::INFINITY,
             next_wake: f64::INFINITY,
             next_change: f64::INFINITY,
@@ -161,8 +165,12 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         machine
     }
 
-    /// Returns when the job at place `after` in order of arrival arrives.
+    /// Returns when the job at place `after` in order of arrival arrives, or, where arrivals depend on ends, when the
+    /// next one does.
     fn arrival_of(&self, after: usize) -> f64 {
+        if let Some(followers) = &self.state.followers {
+            return followers.next_at(self.state.clock);
+        }
         let submit = self.state.jobs.submit;
         let time = match self.state.arrivals {
             None => submit.get(after),
@@ -281,20 +289,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.take_loads();
             self.next_change = self.change_after();
         }
-        while self.next_arrival <= now {
-            let job = self.state.arrival(self.arrived);
-            self.state.turn_wait(job);
-            if self.state.delays_evictions() {
-                self.state.pend(job, true);
+        if self.state.followers.is_some() {
+            self.arrive_after();
+        } else {
+            while self.next_arrival <= now {
+                self.arrive(self.state.arrival(self.arrived));
+                self.next_arrival = self.arrival_of(self.arrived);
             }
-            self.state.is_arriving = true;
-            self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
-            self.state.is_arriving = false;
-            if P::OUTSIDE {
-                self.fruitless_decisions = 0;
-            }
-            self.arrived += 1;
-            self.next_arrival = self.arrival_of(self.arrived);
         }
         // A refused trial no longer holds up its search.
         self.judge_trials();
@@ -312,6 +313,37 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.state.delays_evictions() {
             self.state.end_delays(is_new);
         }
+    }
+
+    /// Lets a job arrive.
+    #[inline(always)]
+    fn arrive(&mut self, job: Job) {
+        self.state.turn_wait(job);
+        if self.state.delays_evictions() {
+            self.state.pend_from_arrival(job);
+        }
+        self.state.is_arriving = true;
+        self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
+        self.state.is_arriving = false;
+        if P::OUTSIDE {
+            self.fruitless_decisions = 0;
+        }
+        self.arrived += 1;
+    }
+
+    /// Lets the jobs arrive that are due. Followers of those that are refused here arrive in the next round of this
+    /// instant.
+    #[cold]
+    fn arrive_after(&mut self) {
+        let (now, clock) = (self.state.now, self.state.clock);
+        let mut due = std::mem::take(&mut self.due);
+        due.clear();
+        if let Some(followers) = &mut self.state.followers {
+            followers.take_due(now, clock, &mut due);
+        }
+        due.iter().for_each(|&job| self.arrive(job));
+        self.due = due;
+        self.next_arrival = self.arrival_of(self.arrived);
     }
 
     /// Lets verbs act now, even where no decision is due. The rest of this instant follows when the run continues.
@@ -351,6 +383,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.state.settle();
         }
         self.state.pass += 1;
+        if self.state.followers.is_some() {
+            // A pass may refuse or end jobs.
+            self.next_arrival = self.arrival_of(self.arrived);
+        }
         Ok(())
     }
 
@@ -421,11 +457,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Returns the results of a finished run, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.state.out.serving = self.state.serving();
-        let ClusterState { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, .. } =
-            self.state;
+        let ClusterState {
+            mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, followers, ..
+        } = self.state;
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
         out.stay_log.fold(&scale, &out.start, &out.finish, progress.as_ref().map(|progress| &progress.left[..]));
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
+        out.arrival = followers.map_or_else(Vec::new, |followers| followers.into_arrivals());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));
         if let Some(mut sleep) = sleep {

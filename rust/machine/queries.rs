@@ -19,14 +19,20 @@ impl<S: Speed> ClusterState<'_, S> {
         self.clock.seconds(self.now)
     }
 
-    /// Returns the job at place `after` in order of arrival.
+    /// Returns the job at place `after` in order of arrival; one that has arrived, where arrivals depend on ends.
     #[inline]
     pub(crate) fn arrival(&self, after: usize) -> Job {
+        if let Some(followers) = &self.followers {
+            return followers.arrived(after);
+        }
         self.arrivals.map_or(Job::at(after), |arrivals| arrivals[after])
     }
 
     /// Returns a lower bound on the number of jobs that arrive before this one.
     pub(crate) fn arrives_after(&self, job: Job) -> usize {
+        if let Some(followers) = &self.followers {
+            return followers.arrived_before(self.arrived_at(job));
+        }
         let submit = |job: Job| self.jobs.submit[job.index()];
         let before = |other: &Job| submit(*other) < submit(job);
         self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))

@@ -304,7 +304,7 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, why: Why) {
         let j = job.index();
         self.out.ended[j] = true;
-        self.gone += 1;
+        self.count_gone(job);
         self.lose_trial(job);
         match slot {
             // The trial is just at the rung: work of the last slot beyond it does not count.
@@ -480,7 +480,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.refused[job.index()] = true;
         self.pend_no_longer(job);
         self.out.wait_causes[job.index()] = (0.0, 0.0);
-        self.gone += 1;
+        self.count_gone(job);
         self.lose_trial(job);
         Ok(())
     }

@@ -164,6 +164,10 @@ fn run_at<S: Speed + Sync>(
         let expected = "whole GPUs: a plan gives no shares of one".to_owned();
         return Err(Error::Option { name: "gpu_share", value: "shares of a GPU".to_owned(), expected });
     }
+    if jobs.chains.is_some() {
+        let expected = "jobs that arrive at once: a plan knows no job after another".to_owned();
+        return Err(Error::Option { name: "after", value: "jobs after others".to_owned(), expected });
+    }
     if jobs.priority.is_some() {
         let expected = "one priority for all jobs: a plan knows no others".to_owned();
         return Err(Error::Option { name: "priority", value: "priorities that differ".to_owned(), expected });

@@ -7,8 +7,8 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates, Recorded, Trials, Types,
-    job_columns,
+    Chains, FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates, Recorded, Trials,
+    Types, job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -56,6 +56,15 @@ impl<'a> Group<'a> for Trials<'a> {
     fn read((search, [end, start, fall]): &'a Self::Given<'_>) -> PyResult<Self> {
         let (end, start, fall) = (end.as_slice()?, start.as_slice()?, fall.as_slice()?);
         Ok(Self { search: search.as_slice()?, end, start, fall })
+    }
+}
+
+impl<'a> Group<'a> for Chains<'a> {
+    type Given<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>);
+    const TYPE: &'static str = "tuple[NDArray[np.uint32], NDArray[np.float64]]";
+
+    fn read((after, think_time): &'a Self::Given<'_>) -> PyResult<Self> {
+        Ok(Self { after: after.as_slice()?, think_time: think_time.as_slice()? })
     }
 }
 

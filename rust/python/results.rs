@@ -96,6 +96,9 @@ impl RunResult {
 fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDict>> {
     let table = Table::new(py);
     table.column("kept", std::mem::take(&mut outcome.kept))?;
+    if let Some(arrival) = outcome.arrival.take() {
+        table.column("arrival", arrival)?;
+    }
     table.column("start", std::mem::take(&mut outcome.start))?;
     table.column("finish", std::mem::take(&mut outcome.finish))?;
     table.column("num_servers", std::mem::take(&mut outcome.num_servers))?;

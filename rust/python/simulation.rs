@@ -164,6 +164,11 @@ impl Course {
         rows(py, self.0.running())
     }
 
+    /// Returns when each row arrives, s; NaN while that is open, and in other virtual clusters.
+    fn arrival_times<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.0.arrival_times().into_pyarray(py)
+    }
+
     /// Returns the rows that have arrived, completed, or lost their server since the last decision.
     fn news<'py>(&self, py: Python<'py>) -> [Bound<'py, PyArray1<u32>>; 3] {
         self.0.news().map(|news| rows(py, news))

@@ -26,6 +26,8 @@ pub(crate) fn assemble(
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
+    let arrival = jobs.chains.map(|_| arrivals(jobs, parts, &outcomes));
+    let jobs = &Jobs { submit: arrival.as_deref().unwrap_or(jobs.submit), ..*jobs };
     let (mut events, mut decisions, mut displaced, mut contention_seconds) = (0, 0, 0, 0.0);
     let mut contention = Vec::with_capacity(outcomes.len());
     // The columns of a table that is one part in its own order are moved here: nothing to fill.
@@ -205,7 +207,19 @@ pub(crate) fn assemble(
         spanning_seconds: course.spanning_seconds,
         log,
         engine_seconds,
+        arrival,
     })
+}
+
+/// Returns when each job arrived, s; a job that was not replayed, at its submission.
+fn arrivals(jobs: &Jobs<'_>, parts: &[Part], outcomes: &[ClusterOutcome]) -> Vec<f64> {
+    let mut arrival = jobs.submit.to_vec();
+    for (part, outcome) in parts.iter().zip(outcomes) {
+        for (&row, &own) in part.rows.iter().zip(&outcome.arrival) {
+            arrival[row as usize] = own;
+        }
+    }
+    arrival
 }
 
 /// Returns the stays by row, those of a row in chronological order.

@@ -27,6 +27,10 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
         let expected = "a time of fewer than 2^53 slots";
         Err(Error::Value { row, column, value: format!("{time:?}"), expected })
     };
+    let think_times = jobs.chains.map_or(&[][..], |chains| chains.think_time);
+    if let Some(row) = beyond(think_times) {
+        return fault(row, "think_time", think_times[row]);
+    }
     match (beyond(jobs.submit), beyond(jobs.duration)) {
         (Some(row), _) => fault(row, "submit_time", jobs.submit[row]),
         (None, Some(row)) if !options.rar() => fault(row, "duration", jobs.duration[row]),

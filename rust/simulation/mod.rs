@@ -293,6 +293,18 @@ impl Course {
         })
     }
 
+    /// Returns when each row arrives, s: NaN while that depends on the end of another job.
+    #[must_use]
+    pub fn arrival_times(&self) -> Vec<f64> {
+        let mut all = vec![f64::NAN; self.inputs.job_of.len()];
+        each!(self.machine.get(), machine => {
+            for (job, &row) in self.inputs.rows.iter().enumerate() {
+                all[row as usize] = machine.state.arrived_at(Job::at(job));
+            }
+        });
+        all
+    }
+
     /// Returns the rows of the jobs that have arrived, completed, or lost their server since the last decision.
     #[must_use]
     pub fn news(&self) -> [Vec<u32>; 3] {

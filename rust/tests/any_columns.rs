@@ -9,7 +9,7 @@ use ringbco::options::{ClockKind, Discipline, Is, Model, Options, Order, Oversiz
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
 use ringbco::policies::{PRESETS, named};
 use ringbco::replay::{ClusterSpec, Extras, replay_with};
-use ringbco::trace::{FairShares, OwnedNoise, OwnedRange, Recorded};
+use ringbco::trace::{FairShares, NO_ROW, OwnedChains, OwnedNoise, OwnedRange, Recorded};
 use ringbco::{Network, Watch};
 
 /// Replays, and plans, of each test; `RINGBCO_CASES` sets another number.
@@ -130,6 +130,26 @@ prop_compose! {
     }
 }
 
+/// Mostly jobs after the row above or after none, sometimes circles, other rows and odd times.
+fn chains(rows: usize) -> impl Strategy<Value = OwnedChains> {
+    let link = (0..6u32, 0..=rows as u32 + 1, prop_oneof![Just(f64::NAN), number(0.0..50.0)]);
+    let lengths = prop_oneof![30 => Just(rows), 1 => 0..=rows + 1];
+    (prop::collection::vec(link, rows), lengths).prop_map(move |(links, length)| {
+        let after = (0..).zip(&links).map(|(row, &(kind, other, _))| match kind {
+            0 => other,
+            1..=3 if row > 0 => row - 1,
+            _ => NO_ROW,
+        });
+        let after: Vec<u32> = after.collect();
+        let alone = |(after, &(kind, _, think)): (&u32, &(u32, u32, f64))| {
+            if *after == NO_ROW && kind != 0 { f64::NAN } else { think }
+        };
+        let mut think_time: Vec<f64> = after.iter().zip(&links).map(alone).collect();
+        think_time.resize(length, f64::NAN);
+        OwnedChains { after, think_time }
+    })
+}
+
 fn anything() -> impl Strategy<Value = Any> {
     let jobs = (0..=6usize).prop_flat_map(|n| {
         (
@@ -144,6 +164,7 @@ fn anything() -> impl Strategy<Value = Any> {
             prop::option::weighted(0.8, column(n, any::<u32>())),
             prop::option::weighted(0.2, (column(n, prop_oneof![9 => Just(1), 1 => size()]), column(n, 6..=9u32))),
             prop::option::weighted(0.2, (column(n, number(0.0..1e4)), column(n, size()))),
+            prop::option::weighted(0.3, chains(n)),
         )
     });
     let servers = (1..=4usize).prop_flat_map(|n| {
@@ -152,8 +173,20 @@ fn anything() -> impl Strategy<Value = Any> {
         (sizes, prop::option::weighted(0.2, column(n, 0..=2u32)))
     });
     (jobs, servers, network(), options()).prop_map(|(jobs, (server_gpus, server_vc), network, options)| {
-        let (submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, deadline, user, range, noise) =
-            jobs;
+        let (
+            submit,
+            num_gpus,
+            duration,
+            iterations,
+            gradient_bytes,
+            compute_time,
+            vc,
+            deadline,
+            user,
+            range,
+            noise,
+            chains,
+        ) = jobs;
         let mut case = Case { server_gpus, server_vc, vc, network, options, ..Case::default() };
         case.jobs.submit = submit;
         case.jobs.num_gpus = num_gpus;
@@ -163,6 +196,7 @@ fn anything() -> impl Strategy<Value = Any> {
         case.jobs.compute_time = compute_time;
         case.jobs.range = range.map(|(min, max)| OwnedRange { min, max });
         case.jobs.noise = noise.map(|(scale, batch)| OwnedNoise { scale, batch });
+        case.jobs.chains = chains;
         Any { case, deadline, user }
     })
 }
@@ -253,7 +287,8 @@ proptest! {
             Ok(outcome) => {
                 prop_assert_eq!(outcome.start.len(), case.jobs.submit.len());
                 for row in (0..outcome.start.len()).filter(|&row| outcome.kept[row]) {
-                    prop_assert!(outcome.start[row] >= case.jobs.submit[row]);
+                    let came = outcome.arrival.as_ref().map_or(case.jobs.submit[row], |arrival| arrival[row]);
+                    prop_assert!(outcome.start[row] >= came);
                     prop_assert!(outcome.finish[row] >= outcome.start[row]);
                 }
             }

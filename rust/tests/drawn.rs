@@ -13,8 +13,8 @@ use ringbco::policies::named;
 use ringbco::record::Ends;
 use ringbco::replay::{Extras, replay_with};
 use ringbco::trace::{
-    FairShares, FairUsers, Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedQuotas, OwnedRange, OwnedSideTables,
-    OwnedTrials, OwnedTypes, Quota,
+    FairShares, FairUsers, Kind, Load, Outage, OwnedChains, OwnedJobs, OwnedNoise, OwnedQuotas, OwnedRange,
+    OwnedSideTables, OwnedTrials, OwnedTypes, Quota,
 };
 use ringbco::{Network, Unwatched};
 use std::collections::HashMap;
@@ -81,6 +81,7 @@ impl<'a> Drawn<'a> {
             preemptible: self.find("preemptible"),
             time_limit: self.find("time_limit"),
             checkpoint_interval: self.find("checkpoint_interval"),
+            chains: self.pair("chains").map(|(after, think_time)| OwnedChains { after, think_time }),
             trials: self.trials(),
             submit,
             ..OwnedJobs::default()

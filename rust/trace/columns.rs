@@ -181,6 +181,12 @@ pub const TABLE: &[Column] = &[
         .or(0.0).mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
     Column::new("preemptible", "bool", "true or false").or(1.0).mend("{empty} for true")
         .about("`true` or `false`: whether the job may be [evicted](priorities.md#eviction); empty: true"),
+    Column::text("after").mend("name the job by its job_id, or {empty}").about(
+        "the job_id of another row: the job [arrives after](chains.md) that one is gone; empty: at submit_time"),
+    Column::number("think_time", "a finite number of seconds >= 0").at_least(0.0).at_most(MOST_SECONDS).unit("s")
+        .mend("give the seconds from the end of the job named by after, or {empty}").about(
+            ">= 0 and at most 1e16, only beside after: from the end of that job to the arrival, whatever submit_time says; \
+             empty: the later of that end and submit_time"),
     Column::text("group").about(
         "the [search](searches.md) of which the job is a trial; empty: none. Counts only with `--search`"),
 ];
@@ -227,6 +233,8 @@ macro_rules! job_columns {
             /// Seconds of progress between two checkpoints, NaN where the option gives it; `None` where the option
             /// gives it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
+            /// The jobs after which others arrive; `None` where no job depends on another.
+            chains: group Chains = "after";
             /// The searches that jobs are trials of; `None` for a run without searches.
             trials: group Trials = "trials";
         }

@@ -3,6 +3,7 @@
 //! Invariant: after `validate` every column that the model reads has a value for each job, and every value is in its
 //! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
 
+use super::chains::Chains;
 use super::columns::{check, columns, job_columns};
 use super::rates::Rates;
 use super::trials::Trials;
@@ -90,10 +91,12 @@ impl Jobs<'_> {
         self.submit.windows(2).all(|w| w[0] <= w[1])
     }
 
-    /// Returns when the first job is submitted, s; 0 without jobs.
+    /// Returns when the first job that depends on no other is submitted, s; 0 without jobs.
     #[must_use]
     pub fn opens(&self) -> f64 {
-        self.submit.iter().copied().reduce(f64::min).unwrap_or(0.0)
+        let depends = |row: usize| self.chains.is_some_and(|chains| chains.before(row).is_some());
+        let submit = self.submit.iter().enumerate().filter(|&(row, _)| !depends(row)).map(|(_, &submit)| submit);
+        submit.reduce(f64::min).unwrap_or(0.0)
     }
 
     /// Returns the least and the most GPUs that a row's job may hold.
@@ -240,6 +243,9 @@ impl Jobs<'_> {
     pub fn validate(&self, model: Model) -> Result<()> {
         let (read, unread) = self.read_by(model);
         check(read, self.len(), unread)?;
+        if let Some(chains) = &self.chains {
+            chains.validate()?;
+        }
         for row in 0..self.range.map_or(0, |_| self.len()) {
             let (num_gpus, (min, max)) = (self.num_gpus[row], self.range_of(row));
             let fault =

@@ -1,5 +1,6 @@
 //! Defines what is replayed: the job table as columns, borrowed from the caller and never changed.
 
+mod chains;
 mod columns;
 mod fair;
 mod jobs;
@@ -12,6 +13,7 @@ mod side_tables;
 mod trials;
 mod types;
 
+pub use chains::{Chains, NO_ROW, OwnedChains};
 #[cfg(feature = "python")]
 pub(crate) use columns::job_columns;
 pub use columns::{Column, Columns, MAX_ITERATIONS, TABLE, Value, Values};

@@ -14,7 +14,7 @@ from ringbco.run.bound_options import OPTIONS
 
 def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     """By how much a mean is below. Where jobs were ended or refused the bound is that of the others."""
-    if {"search", "enforce_limits", "admission"} & {*case.options}:
+    if {"search", "enforce_limits", "admission"} & {*case.options} or "after" in case.jobs[0]:
         return
     jobs, cluster, done = case.frame(), cluster_of(case.toml()), measured(outcome)
     given = {name: value for name, value in case.given().items() if name in OPTIONS}

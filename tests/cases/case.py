@@ -32,6 +32,7 @@ TYPES = {
     "max_gpus": pl.UInt32,
     "recorded_start": pl.Float64,
     "noise_scale": pl.Float64,
+    "think_time": pl.Float64,
     "mine": pl.Float64,
     "array": pl.Int64,
 }

@@ -34,7 +34,7 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
     if mine != [ids[row] for row in kept]:
         yield "jobs", f"{mine} ran to their end; not {[ids[row] for row in kept]}"
         return
-    counts = [window.counts(case, job["submit_time"]) for job in case.jobs]
+    counts = [window.counts(case, arrival) for arrival in true.arrival]
     refused = sum(own and counted for own, counted in zip(true.refused, counts, strict=True))
     if outcome.summary.get("jobs_refused", 0) != refused:
         yield "jobs_refused", f"{outcome.summary.get('jobs_refused')}; not {refused}"
@@ -69,6 +69,7 @@ ROUGHLY = {
 def _columns(expected: ReferenceResult) -> dict[str, list[Any]]:
     true = expected.result
     wanted: dict[str, list[Any]] = {
+        "submit_time": true.arrival,
         "start_time": true.start,
         "finish_time": true.finish,
         "preemptions": true.preemptions,
@@ -129,8 +130,8 @@ def _asleep(case: Case, expected: ReferenceResult) -> float:
     Of a window, in what of it lies between them.
     """
     assert expected.sleep is not None
-    rows = zip(case.jobs, expected.result.allocations, strict=True)
-    submits = [job["submit_time"] for job, stays in rows if stays]
+    rows = zip(expected.result.arrival, expected.result.allocations, strict=True)
+    submits = [arrival for arrival, stays in rows if stays]
     ends = [end for rows in expected.result.allocations for *_, end in rows]
     first, last = window.within(case, (min(submits), max(ends)))
     stays = list(expected.result.allocations)

@@ -167,8 +167,8 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, ...]]:
         return
     if name == "types":
         yield "types.of", *_words(value["of"])
-        for number, (speed, on, allowed) in enumerate(value["kinds"]):
-            assert on is None
+        # Measured speeds and the policy `recorded` alone read the type recorded on; neither is here.
+        for number, (speed, _, allowed) in enumerate(value["kinds"]):
             yield f"types.{number}", *_words([speed, *(part for pair in allowed for part in pair)])
     elif name == "trials":
         yield "trials.0", *_words(value[0])

@@ -11,6 +11,7 @@ from agreement import result_or_error
 from cases import decided
 from cases.case import BOOKS, Case
 from reference import Job, Net, Options
+from reference.chains import Chains, chained_world
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
@@ -300,7 +301,8 @@ class Model:
     def _sleep(self) -> Sleep | None:
         if "sleep_after" not in self.told:
             return None
-        opens = min(job.submit for job in self.jobs)
+        after = self._chains().after
+        opens = min(job.submit for job, before in zip(self.jobs, after, strict=True) if before is None)
         slot = self.options.slot if self.options.clock == "slot" else None
         after, wake = self.told["sleep_after"], self.told["wake_time"]
         return Sleep(after, wake, opens, slot, self._failures().outages)
@@ -380,10 +382,17 @@ class Model:
         if self.decides:
             world = decided.world(self, claims, world, sharing)
         limits = self._limits()
-        world = limited_world(limits, world)
+        world = chained_world(self._chains(), limited_world(limits, world))
         rules = replace(self._rules(), policy="own", admission=False) if self.decides else self._rules()
         given = (self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world)
         return Parts(given, log, limits, sharing, search and search[1], sleep)
+
+    def _chains(self) -> Chains:
+        """Which jobs arrive after which."""
+        ids = [job["job_id"] for job in self.case.jobs]
+        named = (job.get("after") for job in self.case.jobs)
+        think = tuple(job.get("think_time") for job in self.case.jobs)
+        return Chains(tuple(ids.index(name) if name else None for name in named), think)
 
     def _limits(self) -> Limits:
         own = (job.get("time_limit") for job in self.case.jobs)
@@ -434,6 +443,7 @@ class Model:
             sleep,
             search,
         )
+        given = (*given[:-1], chained_world(self._chains(), given[-1]))
         return Parts(given, log, limits, sharing, search and search[1], sleep)
 
 

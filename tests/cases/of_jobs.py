@@ -152,6 +152,38 @@ def vcs(rng: Random, case: Case) -> None:
     column(case, "vc", [rng.choice(names) for _ in case.jobs])
 
 
+@feature(0.3)
+def after(rng: Random, case: Case) -> None:
+    """Jobs after others: one by one, several after one; often submitted as that one ends, or told no time."""
+    order = list(range(len(case.jobs)))
+    if rng.random() < 0.3:
+        rng.shuffle(order)
+    likely, here = rng.choice((0.3, 0.6, 0.9)), dict[object, list[int]]()
+    named: list[object] = [None] * len(order)
+    think: list[object] = [None] * len(order)
+    for row in order:
+        job = case.jobs[row]
+        own = here.setdefault(job.get("vc"), [])
+        own.append(row)
+        drawn = case.span(rng, 0.0, 3.0)
+        others = (own[-2:][0], own[0], rng.choice(own))
+        before, wait, is_after = (
+            rng.choice(others),
+            rng.choice((None, None, 0.0, drawn)),
+            rng.random() < likely,
+        )
+        if before == row or not is_after:
+            continue
+        first = case.jobs[before]
+        named[row], think[row] = first["job_id"], wait
+        submitted = first["submit_time"]
+        job["submit_time"] = rng.choice(
+            (job["submit_time"], job["submit_time"], submitted, submitted + first["duration"])
+        )
+    column(case, "after", named)
+    column(case, "think_time", think)
+
+
 @feature(0.2)
 def shares(rng: Random, case: Case) -> None:
     likely = rng.choice((0.5, 1.0))

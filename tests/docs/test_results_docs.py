@@ -101,6 +101,11 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "searches": replay(
             jobs.with_columns(group=pl.lit("a")), "4x4", policy="fifo", search="asha:eta=2,rungs=2"
         ),
+        "chains": replay(
+            jobs.with_columns(after=pl.when(pl.col("job_id") == "j1").then(pl.lit("j0"))),
+            "4x4",
+            policy="fifo",
+        ),
         "types": replay(jobs, MIXED, policy="fifo"),
         "recorded": replay(jobs.with_columns(recorded_start="submit_time"), "4x4", policy="recorded"),
         "logged": replay(jobs, "4x4", policy=f"log:{folder / 'decisions.parquet'}"),

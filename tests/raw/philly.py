@@ -22,6 +22,7 @@ NEVER = "never ran (no attempt)"
 FORM = "not in the published form"
 TWICE = "jobid occurred before"
 REVERSED = "ends before it starts (end_time < start_time)"
+LOST = "the job before it was left out: after is empty"
 ZERO = "ran for no time (end_time = start_time)"
 SOON = "starts before it is submitted (start_time < submitted_time)"
 
@@ -88,8 +89,7 @@ def _rows(mode: str, expected: dict[str, Any]) -> list[Row]:
         return [(submit, sum(e - s for s, e, _ in attempts), widest, first[0], last[1])]
     if mode == "last":
         return [(submit, last[1] - last[0], last[2], last[0], last[1])]
-    ends = [submit, *(e for _, e, _ in attempts)]
-    return [(ends[k], e - s, held, s, e) for k, (s, e, held) in enumerate(attempts)]
+    return [(submit, e - s, held, s, e) for s, e, held in attempts]
 
 
 def gpus_of(held: list[tuple[str, int]]) -> int:
@@ -128,6 +128,7 @@ def generate(
     jobs: list[dict[str, Any]] = []
     dropped: Counter[str] = Counter()
     changed: Counter[str] = Counter()
+    noted: Counter[str] = Counter()
     rows_read = 0
     for number, kind in enumerate(["", *plan(rng, good - 1, [*ALWAYS, *per_attempt, "middle"], each)]):
         if kind in ("first start", "middle"):
@@ -180,9 +181,7 @@ def generate(
             dropped[ALWAYS[kind]] += 1
             continue
         lost: dict[int, str] = {}  # row of this job -> why it is dropped
-        if kind in ("no submit", "None submit") and mode == "split":
-            lost = {0: ALWAYS[kind]}  # later attempts are submitted when the one before them ends
-        elif kind == "twice":
+        if kind == "twice":
             lost = {0: TWICE}
             rows = rows[:1]
         elif kind in ALWAYS:
@@ -210,6 +209,10 @@ def generate(
             if at in lost:
                 dropped[lost[at]] += 1
                 continue
+            follows = mode == "split" and at > 0
+            noted[LOST] += follows and at - 1 in lost
+            after = f"{job['jobid']}#{at}" if follows and at - 1 not in lost else None
+            chained = {"after": after, "think_time": None if after is None else 0.0}
             jobs.append(
                 {
                     "job_id": job["jobid"] + (f"#{at + 1}" if mode == "split" else ""),
@@ -227,7 +230,8 @@ def generate(
             if machines:
                 jobs[-1]["recorded_servers"] = place_of(held)
                 changed[STRANGER] += jobs[-1]["recorded_servers"] is None
-    files, noted = {"cluster_job_log": json.dumps(entries, indent=4)}, Counter()
+            jobs[-1] |= chained if mode == "split" else {}
+    files = {"cluster_job_log": json.dumps(entries, indent=4)}
     if machines:
         sizes = dict.fromkeys(TAKEN, 8) | {f"m{at}": 0 for at in range(7, 200, 50)}
         rows_of_list = [f"{name}, {sizes[name]}, 24GB" for name in sorted(sizes, key=lambda m: int(m[1:]))]
@@ -235,7 +239,7 @@ def generate(
             ["machineId, number of GPUs, single GPU mem", *rows_of_list]
         )
         noted["node left out of the cluster: no GPUs (number of GPUs = 0)"] = 4
-    return Raw(files, rows_read, in_order(jobs), dropped, +changed, noted)
+    return Raw(files, rows_read, in_order(jobs), dropped, +changed, +noted)
 
 
 def write_large(path: Path, megabytes: int, seed: int = 0) -> int:

@@ -260,10 +260,8 @@ def _job(name: str, attempts: list[Row], mode: str, jobs: dict[str, Row], droppe
         jobs[name] = first
     elif mode == "split":
         for number, row in enumerate(attempts, start=1):
-            at = row["at"]
-            if number > 1:
-                at = max(at, min(attempts[number - 2]["end"], row["start"]))
-            jobs[f"{name}#{number}"] = row | {"at": at}
+            follows = number > 1 and attempts[number - 2]["vc"] == row["vc"]
+            jobs[f"{name}#{number}"] = row | {"after": f"{name}#{number - 1}" if follows else None}
     else:
         left_out = "an earlier attempt of a job, left out" if mode == "last" else "an attempt, joined"
         dropped[left_out] += len(attempts) - 1

@@ -15,6 +15,7 @@ HEADER = """\
 ; MaxProcs: 128
 """
 REQUESTED = "processors allocated unknown: those requested used"
+LOST = "the job before it was left out: after is empty"
 DROPPED = {
     "short": "fewer than 18 fields or no number among them",
     "words": "fewer than 18 fields or no number among them",
@@ -33,6 +34,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
     """A log of `good` sound lines and `each` of every defect."""
     rng = random.Random(seed)
     lines, jobs, dropped, changed = [], [], Counter(), Counter()
+    said: dict[str, tuple[int, int]] = {}
     for number, kind in enumerate(
         ["", *plan(rng, good - 1, [*DROPPED, "requested", "early", "no wait"], each)]
     ):
@@ -44,6 +46,9 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
             "memory": -1, "requested": requested, "time": 3600, "requested memory": -1, "status": status,
             "user": 7, "group": 1, "application": -1, "queue": 2, "partition": -1, "before": -1, "think": -1,
         }  # fmt: skip
+        if number and rng.random() < 0.4:
+            cells |= {"before": rng.randrange(1, number + 1), "think": rng.choice([-1, 0, 60])}
+        said[str(number + 1)] = int(str(cells["before"])), int(str(cells["think"]))
         cells |= {
             "burst": {"job": 1, "status": rng.choice([2, 3, 4])},
             "no job": {"job": -1},
@@ -82,4 +87,11 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
     lines.insert(len(lines) // 2, "; a remark in the middle")
     lines.insert(len(lines) // 2, "")
     text = HEADER + "\n".join(lines) + "\n"
-    return Raw({"made.swf": text}, len(lines) - 2, in_order(jobs, 0), dropped, changed)
+    noted = Counter[str]()
+    kept = {job["job_id"] for job in jobs}
+    for job in jobs:
+        before, think = said[job["job_id"]]
+        noted[LOST] += before > 0 and str(before) not in kept
+        job["after"] = str(before) if str(before) in kept else None
+        job["think_time"] = float(think) if job["after"] is not None and think >= 0 else None
+    return Raw({"made.swf": text}, len(lines) - 2, in_order(jobs, 0), dropped, changed, +noted)

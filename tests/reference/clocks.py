@@ -14,7 +14,7 @@ PATIENCE = 3_000
 
 def opening(world: Any, step: float) -> int:
     """A multiple of `step`, s, before which nothing happens: all are counted from time 0."""
-    first = min([*(world.jobs[row].submit for row in world.future), *world.other_instants()], default=0.0)
+    first = min([*(world.arrival_of(row) for row in world.future), *world.other_instants()], default=0.0)
     return max(0, math.floor(first / step) - 1)
 
 
@@ -50,7 +50,7 @@ def run_events(world: Any) -> None:
     idle = 0
     while world.future or world.waiting or world.running:
         instants = [world.end_of(run) for run in world.running]
-        instants += [world.jobs[row].submit for row in world.future]
+        instants += [world.arrival_of(row) for row in world.future]
         instants += world.other_instants() + world.openings() + [world.now] * world.again
         idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
         instants.append(world.next_tick())

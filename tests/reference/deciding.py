@@ -76,6 +76,10 @@ class State:
         return self.world.column  # type: ignore[no-any-return]
 
     @property
+    def arrival_time(self) -> dict[int, float]:
+        return {row: self.world.arrival_of(row) for row in self.world.jobs}
+
+    @property
     def idle(self) -> list[int]:
         """GPUs of each server that nobody holds; 0 on those of others."""
         busy = Counter(gpu[0] for gpu in self.world.cluster_state().idle)

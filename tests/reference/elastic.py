@@ -334,9 +334,11 @@ def elastic_world(
             return next(k * every for k in range(first, first + 4) if k * every > self.last)
 
         def arrive(self) -> bool:
-            came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
+            future = list(self.future)
+            happened = super().arrive()
+            came = [row for row in future if row not in self.future]
             self.fresh += came
-            return bool(super().arrive() or came)
+            return bool(happened or came)
 
         def admit(self) -> None:
             """Who came is let in, or is refused, one by one."""

@@ -124,7 +124,7 @@ class Gavel:
                 self.past[row] += max(0.0, before - work) / rate / share
             self.looks[row] = work, equal, part
             rest = work / equal
-            result[row] = state.now - state.jobs.submit_time[row], rest, self.past[row] + rest / part
+            result[row] = state.now - state.arrival_time[row], rest, self.past[row] + rest / part
         return (result,)
 
     def choose(

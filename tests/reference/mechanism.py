@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reference import clocks
+from reference.arrivals import Arriving
 from reference.model import (
     GPU,
     Job,
@@ -59,7 +60,7 @@ class Preemption:
 
 
 @dataclass
-class World(Protecting, Netting):
+class World(Arriving, Protecting, Netting):
     """One cluster, or one virtual cluster."""
 
     sizes: dict[int, int]
@@ -186,7 +187,7 @@ class World(Protecting, Netting):
             return math.inf if math.isnan(self.deadlines[row]) else self.deadlines[row]
 
         def unfairness(row: int) -> float:
-            return (self.seconds(self.now) - self.jobs[row].submit + self.remaining(row)) / self.ideal(row)
+            return (self.seconds(self.now) - self.arrival_of(row) + self.remaining(row)) / self.ideal(row)
 
         keys: dict[str, Callable[[int], tuple[float, ...]]] = {
             "srtf": lambda row: (self.remaining(row), *fifo(row)),
@@ -338,11 +339,9 @@ class World(Protecting, Netting):
         return self.rules.admission and late
 
     def arrive(self) -> bool:
-        """Lets in what is submitted by now; whether anybody came."""
-        came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
+        """Lets in who arrives by now; whether anybody came."""
         entered = False
-        for row in sorted(came, key=self.fifo):
-            self.future.remove(row)
+        for row in sorted(self.take_arrivals(self.seconds(self.now)), key=self.fifo):
             if self.turned_away(row):
                 self.result.refused[row], self.result.kept[row] = True, False
                 continue

@@ -238,7 +238,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
         def agings(self) -> list[float]:
             if queue.aging is None:
                 return []
-            return [self.jobs[row].submit + queue.aging for row in self.waiting]
+            return [self.arrival_of(row) + queue.aging for row in self.waiting]
 
         def arrive(self) -> bool:
             happened = super().arrive()
@@ -272,7 +272,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 self.try_start(row)
 
         def rank(self, row: int) -> tuple[float, ...]:
-            if queue.aging is not None and self.seconds(self.now) >= self.jobs[row].submit + queue.aging:
+            if queue.aging is not None and self.seconds(self.now) >= self.arrival_of(row) + queue.aging:
                 return -1.0, *self.fifo(row)
             return *self.keys(row), *self.fifo(row)
 

@@ -176,7 +176,7 @@ class FinishTime(ringbco.Policy):
                 before, under = self.seen[row]
                 self.isolated[row] += (before - rest[row]) / under
         self.seen = {row: (rest[row], part[row]) for row in rows}
-        since = {row: state.now - float(state.jobs.submit_time[row]) for row in rows}
+        since = {row: state.now - float(state.arrival_time[row]) for row in rows}
         alone = {row: self.isolated[row] + rest[row] / part[row] for row in rows}
 
         def needed(fairness: float) -> dict[int, float]:

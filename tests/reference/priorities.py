@@ -185,9 +185,8 @@ def priority_world(
             return within, guests
 
         def rank(self, row: int) -> tuple[float, ...]:
-            job = self.jobs[row]
             assert queue is not None
-            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+            if queue.aging is not None and self.seconds(self.now) >= self.arrival_of(row) + queue.aging:
                 return 0.0, *self.fifo(row)
             own = claims.column[row : row + 1] if claims.column else self.keys(row)
             return 1.0, -claims.priority[row], *own, *super().fifo(row)

@@ -192,7 +192,7 @@ def repack_world(
             return self.world.fifo(row)[1:]  # type: ignore[no-any-return]
 
         def origin(self, row: int) -> float:
-            return self.world.jobs[row].submit + self.world.at_rungs.get(row, 0.0)
+            return self.world.arrival_of(row) + self.world.at_rungs.get(row, 0.0)
 
         def left(self, row: int) -> float:
             return self.world.at_best(row)

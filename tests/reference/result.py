@@ -11,6 +11,8 @@ class PreemptResult:
 
     kept: list[bool]
     refused: list[bool]
+    arrival: list[float]
+    """When it came; its submission, but for jobs after others."""
     start: list[float]
     finish: list[float]
     preemptions: list[int]
@@ -45,6 +47,7 @@ class PreemptResult:
         return cls(
             kept=[True] * n,
             refused=[False] * n,
+            arrival=[math.nan] * n,
             start=[math.nan] * n,
             finish=[math.nan] * n,
             preemptions=[0] * n,

@@ -145,7 +145,7 @@ class Sia:
 
     def gains(self, state: State, row: int, offer: Offer) -> dict[Config, float]:
         """What each configuration is worth, of those that are worth anything."""
-        age = state.now - state.jobs.submit_time[row]
+        age = state.now - state.arrival_time[row]
         restarts = max(self.began.get(row, 0) - 1, 0)
         spent = age + self.restart
         factor = max(0.0, age - restarts * self.restart) / spent if spent > 0 else 1.0

@@ -189,7 +189,7 @@ def test_attempts(tmp_path: Path) -> None:
         assert column(result, *names) == [first, (again, 1, 1_800.0, day + 14_400)]
         assert sum(result.account.dropped.values()) == 1
     same = made(tmp_path, rows[0], row("1", "08:00:00", "10:00:00", "11:00:00"))
-    assert column(same, "job_id", "submit_time") == [("1#1", day), ("1#2", day + 3_600)]
+    assert column(same, "job_id", "submit_time", "after") == [("1#1", day, None), ("1#2", day, "1#1")]
 
 
 def test_a_resized_job_is_one_attempt(tmp_path: Path) -> None:

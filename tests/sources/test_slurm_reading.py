@@ -47,5 +47,6 @@ def test_two_readings_agree(seed: int, mode: str, tmp_path: Path) -> None:
     for job in result.table.frame.to_dicts():
         want = jobs.pop(job["job_id"])
         assert {name: job[name] for name in COLUMNS} == {name: want[key] for name, key in COLUMNS.items()}
+        assert job.get("after") == want.get("after")
         assert {name: epoch + job[name] for name in CLOCKS} == {n: want[key] for n, key in CLOCKS.items()}
     assert not jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from raw import philly
@@ -55,7 +56,7 @@ def published_example() -> dict[str, object]:
             "split",
             [
                 ("application_1506638472019_14199#1", 0.0, 8, 74.0),
-                ("application_1506638472019_14199#2", 104.0, 2, 193_182.0),
+                ("application_1506638472019_14199#2", 0.0, 2, 193_182.0),
             ],
         ),
     ],
@@ -70,16 +71,17 @@ def test_the_published_example_by_hand(mode: str, jobs: list[tuple[object, ...]]
     assert json.loads(result.table.metadata["ringbco.options"])["mode"] == mode
 
 
-def test_split_says_that_attempts_of_a_job_may_run_at_once(tmp_path: Path) -> None:
+def test_an_attempt_arrives_after_the_one_before_it(tmp_path: Path) -> None:
     path = tmp_path / "cluster_job_log"
     one = published_example() | {"jobid": "application_1_1"}
     one["attempts"] = one["attempts"][:1]  # type: ignore[index]
     path.write_text(json.dumps([one, published_example()]))
-    [note] = convert("philly", [path], Options(mode="split")).notes
-    assert note == (
-        "2 attempts are of 1 job with several: in a replay each arrives at its recorded time, even while an"
-        " earlier one of its job still waits or runs; first: application_1506638472019_14199#1"
-    )
+    result = convert("philly", [path], Options(mode="split"))
+    name = "application_1506638472019_14199"
+    assert result.notes == (f"1 job arrives after another (column after); first: {name}#2 after {name}#1",)
+    assert result.table.frame.filter(pl.col("after").is_not_null()).select(
+        "job_id", "after", "think_time"
+    ).rows() == [(f"{name}#2", f"{name}#1", 0.0)]
     assert convert("philly", [path], Options(mode="span")).notes == ()
     path.write_text(json.dumps([one]))
     assert convert("philly", [path], Options(mode="split")).notes == ()

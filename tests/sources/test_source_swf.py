@@ -125,10 +125,24 @@ def test_a_job_of_nothing_but_stretches_is_left_out_and_said(tmp_path: Path) -> 
 
 def test_jobs_that_follow_another_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
-    path.write_text("; a log\n" + line(1, 300, 1) + line(2, 100, 1, before=1) + line(3, 100, 1, before=2))
-    [note] = convert("swf", [path]).notes
-    assert note.startswith("2 jobs follow another one (fields 17 and 18, preceding job and think time)")
-    assert note.endswith("; first: line 3, job 2 after job 1")
+    path.write_text(
+        "; a log\n"
+        + line(1, 300, 1)
+        + line(2, 100, 1, before=1)
+        + line(3, 100, 1, before=2)
+        + line(4, 100, 1, before=9)
+        + line(5, 100, 1, before=6)
+        + line(6, 100, 1, before=5)
+    )
+    result = convert("swf", [path])
+    assert result.notes == ("2 jobs arrive after others (column after); first: 2 after 1",)
+    assert result.table.frame["after"].to_list() == [None, "1", "2", None, None, None]
+    noted = result.account.to_dict()
+    assert noted["noted"] == {
+        "the job before it was left out: after is empty": 1,
+        "the jobs before it lead back to it: after is empty": 2,
+    }
+    assert noted["first"]["the job before it was left out: after is empty"] == {"line": 5, "value": "9"}
 
 
 @pytest.mark.parametrize(

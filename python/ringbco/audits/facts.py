@@ -219,7 +219,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     np.minimum.at(first, a_job, a_start)
     np.maximum.at(last, a_job, a_end)
     first[:done], last[:done] = (column(jobs, name, np.float64) for name in ("start_time", "finish_time"))
-    submit = column(table.frame, "submit_time", np.float64)
+    submit = profiled.arrivals.time
     slot = float(options["slot"]) if options["clock"] == "slot" else None
     down = read_down(outcome.outages, cluster.num_servers, slot)
     a_server = column(held, "server", np.int64)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
+from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import (
     ENDED,
     NONE,
@@ -28,6 +30,7 @@ from ringbco.checker.inputs import (
     Stays,
 )
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Speed
+from ringbco.checker.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
@@ -64,6 +67,7 @@ class Profiles:
     types: Types | None
     speeds: Speeds | None
     workload: profiles.Profiled
+    arrivals: Arrivals
 
     @classmethod
     def read(cls, outcome: Outcome, table: JobTable) -> Profiles:
@@ -71,10 +75,12 @@ class Profiles:
         options, cluster = options_of(outcome.run), cluster_of(outcome.run)
         speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
         types = read_types(table.frame, cluster, always=speeds is not None)
+        arrivals = Arrivals.read(outcome, table, options)
         if speeds is not None:
-            return cls(cluster, types, speeds, speeds.workload)
+            return cls(cluster, types, speeds, speeds.workload, arrivals)
         seed = int(options.get("seed", 0))
-        return cls(cluster, types, None, profiles.resolve(table, cluster, model=options["model"], seed=seed))
+        found = profiles.resolve(table, cluster, model=options["model"], seed=seed)
+        return cls(cluster, types, None, found, arrivals)
 
 
 def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> RunInputs:
@@ -84,7 +90,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
     """
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
-    return RunInputs(
+    inputs = RunInputs(
         _jobs(outcome, table, known),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
@@ -99,6 +105,13 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         quotas=_books(table, the(Quotas, _side_tables(outcome, cluster))),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
     )
+    if inputs.jobs.before is not None and outcome.jobs.height < table.num_jobs:
+        # Jobs that nothing could hold were never there: they, and those after them, arrive as submitted.
+        lost = ~Placeable(inputs, Rates(inputs)).placeable
+        lost &= places(inputs.jobs.id, outcome.jobs["job_id"].cast(pl.String)).is_null().to_numpy()
+        arrivals = Arrivals.read(outcome, table, options, lost)
+        inputs.jobs.submit, inputs.jobs.reckoned = arrivals.time, arrivals.reckoned
+    return inputs
 
 
 def _side_tables(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
@@ -129,7 +142,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
     plain = {name: schema.engine_column(frame, name) for name in PLAIN} | {"priority": priorities(frame)}
     return Jobs(
         id=frame["job_id"].cast(pl.String),
-        submit=np.zeros(frame.height) if planned else _floats(frame["submit_time"]),
+        submit=np.zeros(frame.height) if planned else known.arrivals.time,
         gpus=frame["num_gpus"].to_numpy().astype(np.int64),
         duration=_floats(frame["duration"]),
         iterations=workload.iterations.astype(np.float64),
@@ -150,7 +163,11 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         user=said(frame, "user"),
         deadline=said(frame, "deadline"),
         log_start=None if planned else said(frame, "recorded_start"),
+        log_end=said(frame, "recorded_end"),
         vc_said=said(frame, "vc"),
+        after=said(frame, "after"),
+        before=known.arrivals.before,
+        submitted=known.arrivals.submitted,
         plain={name: own for name, own in plain.items() if own is not None},
     )
 

@@ -141,10 +141,13 @@ def refusable(facts: Facts) -> Ints:
         return rows[:0]
     if by_shares:
         return np.intersect1d(rows, np.flatnonzero(frame["deadline"].is_not_null().to_numpy()))
-    seen = facts.first_instant(frame["submit_time"].to_numpy()[rows])
+    seen = facts.first_instant(facts.inputs.jobs.submit[rows])
     due = frame["deadline"].fill_null(np.inf).to_numpy()[rows]
     alone = seen + facts.workload.ideal_run_time[rows]
-    return rows[alone > due * (1 - 1e-12)]
+    late = alone > due * (1 - 1e-12)
+    if facts.inputs.jobs.reckoned is not None:
+        late |= facts.inputs.jobs.reckoned[rows]  # they may have arrived later
+    return rows[late]
 
 
 def dropped(facts: Facts) -> Ints:

@@ -95,9 +95,11 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
         by_name.setdefault(name, []).append((float(climbs.time[at]), int(climbs.job[at]), at))
     sizes = Counter(name for row, name in enumerate(names.to_list()) if row not in away)
     gone: dict[str, list[Gone]] = {}
-    seen = facts.first_instant(facts.table.frame["submit_time"].to_numpy())
+    seen, reckoned = facts.first_instant(facts.inputs.jobs.submit), facts.inputs.jobs.reckoned
     for row in refused:
-        if names[row] is not None:
+        if reckoned is not None and reckoned[row]:
+            by_name.pop(names[row] or "", None)  # when it was gone is in no table
+        elif names[row] is not None:
             gone.setdefault(names[row], []).append((float(seen[row]), 1, 0))
     reached = np.bincount(climbs.job, minlength=facts.row.size)
     for job in np.flatnonzero(_cut(facts)).tolist():
@@ -166,7 +168,7 @@ def _followed(
             _, job, at = waiting.popleft()
             row = int(facts.row[job])
             first = 0.0 if level_of is None else -float(level_of[row])
-            fifo = (first, float(facts.submit[job]), float(row))
+            fifo = (first, float(facts.known.arrivals.place[facts.row[job]]), float(row))
             bisect.insort(levels[climbs.rung[at]].came, (float(climbs.loss[at]), fifo, job))
             at_rung[job, int(climbs.rung[at])] = at
         for rung, level in enumerate(levels):

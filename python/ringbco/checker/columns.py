@@ -139,6 +139,8 @@ def jobs_table(inputs: RunInputs, speeds: Speeds, done: Records) -> Table:
     said = {"user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
     said |= {"group": jobs.group} if inputs.searched else {}
     table |= {name: column.gather(own) for name, column in said.items() if column is not None}
+    if jobs.after is not None and jobs.submitted is not None:
+        table |= {"after": jobs.after.gather(own), "submitted": jobs.submitted[own]}
     waits = zip(WAITS, waits_of(inputs, done.stays), strict=True)
     return table | {name: done.sum(wait) for name, wait in waits} | why.columns()
 

@@ -12,9 +12,10 @@ import polars as pl
 
 from ringbco.checker import services
 from ringbco.checker.arrays import codes, overlap, total
+from ringbco.checker.chains import chain_times, log_waits
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
-from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Table
+from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Jobs, Table
 from ringbco.checker.run_interval import HOUR, RunInterval
 from ringbco.checker.searches import merged
 from ringbco.checker.stays import AS_RESIZED, may_pause
@@ -96,7 +97,20 @@ class Summary:
             figures |= self._types()
         if inputs.services is not None:
             figures |= services.figures(interval)
+        if inputs.jobs.before is not None:
+            figures |= self._chains(inputs.jobs, window)
         return figures | _searches(searches, window)
+
+    def _chains(self, jobs: Jobs, window: tuple[float, float]) -> Figures:
+        """Of chains whose first job arrived in the window."""
+        finish = np.full(len(jobs), np.nan)
+        finish[self.done.job] = self.done.finish
+        times = np.sort(chain_times(jobs, ~self.lost, finish, window))
+        figures: Figures = {"chains": times.size}
+        if times.size:
+            figures["mean_chain_time"] = mean(times)
+            figures |= {f"{name}_chain_time": percentile(times, share) for name, share in SHARES[:2]}
+        return figures
 
     def _fates(self, rows: Bools) -> Figures:
         """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
@@ -272,12 +286,12 @@ class Summary:
     def _recorded(self) -> Figures:
         """How waits to the first start lie beside those of the log."""
         done, rows = self.done, self.mine
-        if (told := self.inputs.jobs.log_start) is None:
+        if self.inputs.jobs.log_start is None:
             return {}
         waits = pl.DataFrame(
             {
                 "here": done.to_start[rows],
-                "log": told.gather(done.job[rows]).cast(pl.Float64) - pl.Series(done.submit[rows]),
+                "log": log_waits(self.inputs.jobs).gather(done.job[rows]),
             }
         ).drop_nulls()
         if not waits.height:

@@ -37,7 +37,10 @@ class Jobs:
     table names it. plain: the columns that the engine reads as they are, by name, with its value for an empty
     cell; those that say nothing are not there.
 
-    log_start: when the log says that it started, s.
+    log_start, log_end: when the log says that it started, and ended, s.
+    submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted:
+    submit_time of the table; reckoned: which arrivals nothing in the result tells. All four are None without
+    a column after.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
@@ -65,7 +68,12 @@ class Jobs:
     user: pl.Series | None = None
     deadline: pl.Series | None = None
     log_start: pl.Series | None = None
+    log_end: pl.Series | None = None
     vc_said: pl.Series | None = None
+    after: pl.Series | None = None
+    before: Ints | None = None
+    submitted: Floats | None = None
+    reckoned: Bools | None = None
     plain: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -167,14 +175,19 @@ class RunInputs(Settings):
 
     def submitted(self) -> tuple[float, float]:
         """When the first job was submitted, and the last, s."""
-        return float(self.jobs.submit.min()), float(self.jobs.submit.max())
+        told = self.jobs.submit if self.jobs.submitted is None else self.jobs.submitted
+        return float(told.min()), float(told.max())
 
     @cached_property
     def counted(self) -> Bools:
         """Which jobs figures of jobs count: those submitted in the window."""
+        return self.in_window(self.jobs.submit)
+
+    def in_window(self, times: Floats) -> Bools:
+        """Which times, s, lie in the window."""
         if self.window is None:
-            return np.ones(len(self.jobs), np.bool_)
-        return (self.window[0] <= self.jobs.submit) & (self.jobs.submit < self.window[1])
+            return np.ones(times.size, np.bool_)
+        return (self.window[0] <= times) & (times < self.window[1])
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ringbco.checker.arrays import pairs
+from ringbco.checker.chains import first_submission
 from ringbco.checker.clock import boundary
 from ringbco.checker.inputs import FAILED, MOVED, RESIZED, RUNG, Ints, RunInputs, StayLog, Stays
 from ringbco.checker.settings import Outage
@@ -114,7 +115,7 @@ def sleep_intervals(inputs: RunInputs, stay_log: StayLog, down: list[Outage]) ->
     wakes = np.arange(server.size) < rows.size + len(replicas)
     order = np.lexsort((end, start, server))
     server, start, end, wakes = server[order], start[order], end[order], wakes[order]
-    opens = float(boundary(np.array([inputs.jobs.submit.min()]), inputs.slot)[0])
+    opens = float(boundary(np.array([first_submission(inputs.jobs)]), inputs.slot)[0])
     bounds = np.searchsorted(server, np.arange(inputs.cluster.gpus.size + 1))
     found = []
     for number, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):

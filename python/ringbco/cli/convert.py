@@ -27,8 +27,8 @@ cluster_out C.toml: Also write the servers the trace ran on, for `ringbco replay
 tables_out T.parquet: gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.
 [Options of one source]
 mode NAME: philly, slurm: how attempts become a job. span: from first start to last end, GPUs of the first;
-  sum: run times added, GPUs of the widest; split: one job per attempt; last: only the last. Default: span for
-  philly, split for slurm.
+  sum: run times added, GPUs of the widest; split: one job per attempt, each after
+  the one before (column after); last: only the last. Default: span for philly, split for slurm.
 known_vcs: philly, helios: drop jobs of virtual clusters without servers; a replay on --cluster-out rejects
   them. helios: also give cluster_gpu_number.csv.
 snapshot YYYY-MM-DD: helios: the day from which --cluster-out takes the GPUs per virtual cluster. Default:

@@ -224,6 +224,10 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     if elastic["jobs"]:
         ranges = f"{elastic['fewer']:,} may hold fewer GPUs than num_gpus, {elastic['more']:,} more"
         table.add_row("elastic", f"{elastic['jobs']:,} jobs: {ranges}")
+    chains = figures["chains"]
+    if chains is not None:
+        longest = f", at most {chains['longest']:,} one after another" if chains["chains"] else ""
+        table.add_row("chains", f"{chains['chains']:,}, of {chains['jobs']:,} jobs{longest}")
     same, ties = figures["same_second"], figures["ties"]
     table.add_row("same-second jobs", f"{same['jobs']:,} jobs, {percent(same['share'], 1)}")
     movable = f"{ties['jobs']:,} jobs, {percent(ties['share'], 1)}, ordered by --ties"

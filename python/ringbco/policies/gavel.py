@@ -288,7 +288,7 @@ class Gavel(Policy):
             self._deficit[old] = self._deficit[old] + due - had
             if self._alone is not None:
                 left = dict(zip(every.tolist(), state.remaining_iterations[every].tolist(), strict=True))
-                since = now - state.jobs.submit_time[every]
+                since = now - state.arrival_time[every]
                 found = finish_time(rates, wanted, gpus, self._alone.look(rates, wanted, gpus, left, since))
             elif self.shares == "max-min":
                 found = shares(rates, wanted, gpus)

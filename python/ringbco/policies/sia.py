@@ -289,7 +289,7 @@ class Sia(Policy):
         if not offer.menu.sizes.size:  # servers are down, and the others too small for all
             return False
         least = state.jobs.min_gpus[looked].astype(np.int64)
-        factors = self._factors(looked, state.now - state.jobs.submit_time[looked])
+        factors = self._factors(looked, state.now - state.arrival_time[looked])
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
         kept = np.isin(looked, state.protected) & (offer.now >= 0)

@@ -93,10 +93,10 @@ class Bounds:
         Of a window those of the jobs submitted in it: other jobs there make them no faster.
 
         None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
-        faster ones than they were recorded on; rings that may be faster over several servers than in one; a
-        result that is damaged.
+        faster ones than they were recorded on; jobs that arrived after others; rings that may be faster over
+        several servers than in one; a result that is damaged.
         """
-        if _resizes(outcome) or "run_on_type" in outcome.jobs.columns:
+        if _resizes(outcome) or "run_on_type" in outcome.jobs.columns or _chained(outcome):
             return None
         jobs = measured(outcome).select(name for name in _READ if name in outcome.jobs.columns)
         rows = hashlib.sha256(jobs.hash_rows().to_numpy().tobytes()).hexdigest()
@@ -127,6 +127,12 @@ def _resizes(outcome: Outcome) -> bool:
         return True
     by_log = str(_recorded(outcome, "options", "policy")).startswith("log:")
     return by_log or _recorded(outcome, "own_policy", "kind") == "Policy"
+
+
+def _chained(outcome: Outcome) -> bool:
+    """Whether jobs arrived after others: one that arrives later has a shorter completion time."""
+    after = outcome.jobs.get_column("after", default=None)
+    return after is not None and after.null_count() < after.len()
 
 
 def _of_result(outcome: Outcome) -> float | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from ringbco.deprecation import warn
-from ringbco.result.metrics import STATISTICS, jain_index, rank_correlation
+from ringbco.result.metrics import STATISTICS, jain_index, rank_correlation, statistics
 from ringbco.result.reliability import UNKNOWN
 from ringbco.result.rows import JobArrays, Rows
 from ringbco.units import Kind, brief, figure, same
@@ -363,6 +363,15 @@ FIGURES: Final = (
         when=lambda r: r.run.searches is not None),
     _of_searches("mean_search_gpu_hours", "GPU-hours a search", "number", "gpu_hours"),
     _of_searches("mean_time_to_best", "time to the best trial", "time", "time_to_best"),
+    *_of(_RUN,
+        Figure("chains", "chains", "count", lambda r: r.run.chains.size, "neither"),
+        when=lambda r: r.run.chains is not None),
+    *_of(_RUN,
+        Figure("mean_chain_time", "mean time of a chain", "time", lambda r: statistics(r.run.chains)["mean"]),
+        Figure("median_chain_time", "median time of a chain", "time",
+               lambda r: statistics(r.run.chains)["median"]),
+        Figure("p90_chain_time", "p90 time of a chain", "time", lambda r: statistics(r.run.chains)["p90"]),
+        when=lambda r: r.run.chains is not None and r.run.chains.size > 0),
     Figure("mean_contention", "mean contention", "number",
            lambda r: r.run.contention, "least", "headline"),
     Figure("events", "events", "count", lambda r: r.run.result.events, "neither", "summary"),

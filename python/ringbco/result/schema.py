@@ -61,6 +61,10 @@ CARRIED_SCHEMA: Final[dict[str, pl.DataType]] = {  # after the others, where the
     "vc": pl.String(),
     "deadline": pl.Float64(),
 }
+CHAINS_SCHEMA: Final[dict[str, pl.DataType]] = {  # job tables with a column after
+    "after": pl.String(),
+    "submitted": pl.Float64(),
+}
 # Single precision: they explain, and nothing is computed from them. After the columns of every run.
 CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
     "wait_behind": pl.Float32(),
@@ -81,6 +85,7 @@ JOBS_MORE: Final = {
     **TYPES_SCHEMA,
     **SHARES_SCHEMA,
     **CARRIED_SCHEMA,
+    **CHAINS_SCHEMA,
 }
 """The columns of jobs.parquet that some runs have; results of earlier versions have no causes."""
 ALLOCATIONS_SCHEMA: Final = {

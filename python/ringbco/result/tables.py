@@ -77,7 +77,7 @@ def _owners(option: str) -> tuple[str, ...]:
 _ROWS: Final = (
     ResultTable(
         *("jobs", schema.JOBS_SCHEMA, "finished job"),
-        nulls=("group", "gpu_share", *schema.CARRIED_SCHEMA),
+        nulls=("group", "gpu_share", "after", *schema.CARRIED_SCHEMA),
         more=schema.JOBS_MORE,
     ),
     ResultTable(

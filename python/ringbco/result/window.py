@@ -36,10 +36,13 @@ class Window:
     until: float = math.inf
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], submit: NDArray[np.float64]) -> Window | None:
+    def of(
+        cls, options: Mapping[str, Any], submit: NDArray[np.float64], *, known: bool = True
+    ) -> Window | None:
         """That of a run's options; None where they name none. submit: of the whole job table, s.
 
-        Raises EmptyWindowError for one in which no job was submitted.
+        known: whether jobs arrive then, and not after others. Raises EmptyWindowError for one in which no job
+        was submitted, where that is known.
         """
         given = [options.get(name) for name in OPTIONS]
         if given == [None, None]:
@@ -47,7 +50,7 @@ class Window:
         first, last = float(submit.min()), float(submit.max())
         since, until = (None if value is None else _instant(value, first, last) for value in given)
         window = cls(-math.inf if since is None else since, math.inf if until is None else until)
-        if not window.holds(submit).any():
+        if known and not window.holds(submit).any():
             name = OPTIONS[since is None].replace("_", "-")
             raise EmptyWindowError(
                 f"option {name}: {given[since is None]}: expected a window in which jobs are submitted; none"

@@ -65,6 +65,16 @@ def bound(
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
+    if workload.columns["chains"] is not None:
+        row = int(table.frame["after"].is_not_null().arg_max() or 0)
+        raise InputError(
+            "nothing: a job that arrives later has a shorter completion time, so there is no bound",
+            file=table.source,
+            row=row + 1,
+            column="after",
+            value=table.frame["after"][row],
+            hint="leave the columns after and think_time out",
+        )
     warn(_check_files(values, workload.cluster, table))
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(on_clock(values, table), submit)

@@ -22,6 +22,7 @@ from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_SCHEMA,
+    CHAINS_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
@@ -103,10 +104,20 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     )
 
 
+def with_arrivals(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
+    """A job table whose submit_time is the arrival; with a column after, `submitted` is what it was."""
+    if "after" not in frame.columns:
+        return frame
+    submitted = frame["submit_time"]
+    arrival = result.tables["jobs"].get("arrival")
+    came = submitted if arrival is None else _shared(arrival).alias("submit_time")
+    return frame.with_columns(came, submitted=submitted)
+
+
 def jobs_columns(
     frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
 ) -> Columns:
-    """jobs.parquet without `causes.CAUSES_SCHEMA`: one row per job that ran."""
+    """jobs.parquet without `causes.CAUSES_SCHEMA`: one row per job that ran. frame: `with_arrivals`."""
     own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
     jct, wait = own["finish"] - submit, own["start"] - submit
     columns: dict[str, Column] = {
@@ -143,6 +154,8 @@ def jobs_columns(
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
     columns |= {name: frame[name] for name in CARRIED_SCHEMA if name in frame.columns}
+    if "after" in frame.columns:
+        columns |= {name: frame[name] for name in CHAINS_SCHEMA}
     return Columns(columns, own["kept"], _jobs_frame)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.deprecation import renamed
@@ -15,8 +16,11 @@ from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
+    from ringbco import _core
     from ringbco.trace.workload import Workload
 
 
@@ -25,6 +29,26 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
     view = values.view()
     view.flags.writeable = False
     return view
+
+
+class Arrivals:
+    """When jobs arrive, as a state has it."""
+
+    _workload: Workload
+    _course: _core.Course
+    _once: Callable[[str, Callable[[], Any]], NDArray[Any]]
+
+    @property
+    def arrival_time(self) -> NDArray[np.float64]:
+        """When each row arrives, s: its submit_time, or what the end of the job before it makes of it.
+
+        NaN while that job is not gone, and in other virtual clusters. Ages count from here, places in fifo
+        order from submit_time (docs/chains.md).
+        """
+        columns = self._workload.columns
+        if columns["chains"] is None:
+            return frozen(columns["submit"])
+        return self._once("arrival_time", self._course.arrival_times)
 
 
 class OldNames:

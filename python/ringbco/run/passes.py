@@ -437,8 +437,14 @@ def _covered(submit: Floats, shortest: Floats) -> float:
 
 
 def _parts(workload: Workload) -> Iterator[tuple[NDArray[np.intp], int]]:
-    """Of each (virtual) cluster the rows of the jobs that it can hold, and its GPUs."""
+    """Of each (virtual) cluster the rows of the jobs that it can hold, and its GPUs.
+
+    Without jobs after others, whose arrivals are not known.
+    """
     cluster, vc, asked = workload.cluster, workload.vc, workload.columns["num_gpus"]
+    known = np.zeros(asked.size, np.bool_)
+    known[workload.independent] = True
+    asked = np.where(known, asked, np.iinfo(asked.dtype).max)
     if vc is None:
         yield np.flatnonzero(asked <= cluster.num_gpus), cluster.num_gpus
         return

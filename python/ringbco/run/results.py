@@ -21,6 +21,7 @@ from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
+from ringbco.result.chains import chain_times
 from ringbco.result.figures import LISTS, evaluate
 from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
 from ringbco.result.searches import rungs_frame, searches_frame
@@ -35,11 +36,13 @@ from ringbco.run.frames import (
     jobs_columns,
     refused,
     timeline_frame,
+    with_arrivals,
     with_causes,
 )
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
 from ringbco.trace.clock import first_instant
+from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.shares import MILLI_GPU
 
@@ -57,6 +60,27 @@ class FinishedResult:
     def job_id(self) -> pl.Series:
         """That of the job table."""
         return self.setup.table.frame["job_id"]
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The job table as it arrived: `with_arrivals`."""
+        return with_arrivals(self.setup.table.frame, self.result)
+
+    def _chain_times(self) -> NDArray[np.float64] | None:
+        """How long each chain took, s, of those whose first job arrived in the window."""
+        frame, told = self.frame, self.setup.workload.columns["chains"]
+        if "after" not in frame.columns:
+            return None
+        own = self.result.tables["jobs"]
+        return chain_times(
+            np.full(frame.height, NO_ROW, np.uint32) if told is None else told[0],
+            done=own["kept"],
+            there=own["kept"] | refused(self.result) | ended(self.result),
+            finish=own["finish"],
+            submitted=metrics.column(frame, "submitted"),
+            arrival=metrics.column(frame, "submit_time"),
+            window=self.setup.window,
+        )
 
     @property
     def shares(self) -> NDArray[np.uint32] | None:
@@ -88,12 +112,12 @@ class FinishedResult:
     def searches(self) -> pl.DataFrame | None:
         """searches.parquet."""
         trials = self.setup.workload.trials
-        return None if trials is None else searches_frame(self.setup.table.frame, trials, self.result)
+        return None if trials is None else searches_frame(self.frame, trials, self.result)
 
     @cached_property
     def source(self) -> Source:
         """What the figures are of."""
-        setup, frame = self.setup, self.setup.table.frame
+        setup, frame = self.setup, self.frame
         searched, window = self.searches, setup.window
         if window is not None and searched is not None:
             searched = searched.filter(pl.Series(window.holds(searched["submit_time"].to_numpy())))
@@ -111,14 +135,15 @@ class FinishedResult:
             window=window,
             users=setup.workload.users,
             evict_loses=bool(setup.values["evict_loses"]),
+            chains=self._chain_times(),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
-            log_waits=recorded_waits(frame),
+            log_waits=recorded_waits(setup.table.frame),
         )
 
 
 def _jobs(made: FinishedResult) -> Table:
     setup, own, finished = made.setup, made.result.tables["jobs"], made.source.finished
-    values, rates, frame = setup.values, setup.workload.rates, setup.table.frame
+    values, rates, frame = setup.values, setup.workload.rates, made.frame
     paired = rates is not None and rates.pairs.height > 0  # speeds of two jobs on one GPU were measured
     why = partial(
         causes.parts,
@@ -176,7 +201,7 @@ def _servers(made: FinishedResult) -> Table:
 
 
 def _rungs(made: FinishedResult) -> Table:
-    return None if made.searches is None else rungs_frame(made.setup.table.frame, made.result)
+    return None if made.searches is None else rungs_frame(made.frame, made.result)
 
 
 MAKERS: Final[Mapping[str, Callable[[FinishedResult], Table]]] = {
@@ -226,7 +251,8 @@ def _refuse_empty(setup: Setup, result: _core.RunResult) -> None:
         if ended(result).any():
             fate = "each one was ended or refused before it was done"
         raise InputError(f"no job is left to replay: {fate}", file=source)
-    if window is not None and not window.holds(setup.workload.columns["submit"])[kept].any():
+    arrival = result.tables["jobs"].get("arrival", setup.workload.columns["submit"])
+    if window is not None and not window.holds(arrival)[kept].any():
         none = f"no job is left to measure: none submitted in the window, {window}, was done"
         raise InputError(none, file=source)
 

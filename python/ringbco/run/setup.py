@@ -124,7 +124,8 @@ class Setup:
     @cached_property
     def window(self) -> Window | None:
         """Of what the figures are; None for the whole run. Raises EmptyWindowError."""
-        return Window.of(self.values, self.workload.columns["submit"])
+        columns = self.workload.columns
+        return Window.of(self.values, columns["submit"], known=columns["chains"] is None)
 
     def is_covered(self, result: _core.RunResult) -> bool:
         """Whether servers could fail until the last job of a run was done."""
@@ -338,8 +339,9 @@ def _check_sample(sample: float | None, workload: Workload) -> None:
     """Refuses a timeline that no memory would hold: a run lasts at least as long as if no job ever queued."""
     if sample is None:
         return
-    submit = workload.columns["submit"]
-    least = float((submit + workload.profiled.ideal_run_time).max() - submit.min())
+    first = workload.independent
+    submit = workload.columns["submit"][first]
+    least = float((submit + workload.profiled.ideal_run_time[first]).max() - submit.min())
     if least / sample > MOST_SAMPLES:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
-from ringbco.run.job_columns import Columns, OldNames, frozen, hidden
+from ringbco.run.job_columns import Arrivals, Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
 from ringbco.trace.shares import MILLI_GPU
 
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
     borrow: bool
 
 
-class State(OldNames):
+class State(Arrivals, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.

@@ -40,9 +40,9 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any. evict_loses: whether evictions lose work. recorded:
-    when the clock saw each recorded start, under a policy that follows these. log_waits: how long each job
-    waited in the log, s, or NaN.
+    users: those of the job table, where it names any. evict_loses: whether evictions lose work. chains: how
+    long each chain took, s; None without a column after. recorded: when the clock saw each recorded start,
+    under a policy that follows these. log_waits: how long each job waited in the log, s, or NaN.
     """
 
     policy: str
@@ -59,6 +59,7 @@ class Source:
     window: Window | None = None
     users: Users | None = None
     evict_loses: bool = False
+    chains: NDArray[np.float64] | None = None
     recorded: NDArray[np.float64] | None = None
     log_waits: NDArray[np.float64] | None = None
 

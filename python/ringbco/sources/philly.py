@@ -13,9 +13,8 @@ import codecs
 import mmap
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +24,7 @@ from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.account import ROW, Entry, Rule, change, clean, drop
+from ringbco.sources.followers import counted, linked
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
 from ringbco.sources.rules import A_TIME, has_id, in_order, known_vc, terminal, timed
@@ -137,13 +137,8 @@ def _last(job: _Job, attempts: Sequence[_Attempt]) -> list[Row]:
 
 
 def _split(job: _Job, attempts: Sequence[_Attempt]) -> list[Row]:
-    """An attempt after the first counts as submitted when the one before it ended (or it started itself)."""
-    rows = _span(job, attempts[:1])
-    for before, attempt in pairwise(attempts):
-        known = [time for time in (before.end_time, attempt.start_time) if time and time != "None"]
-        # Times as written sort as text does.
-        rows.append((min(known, default=None), attempt.start_time, attempt.end_time, attempt))
-    return rows
+    """Every attempt, submitted with its job: one after the first arrives at the end of the one before it."""
+    return [(job.submitted_time, attempt.start_time, attempt.end_time, attempt) for attempt in attempts]
 
 
 MODES: Final[Mapping[str, Callable[[_Job, Sequence[_Attempt]], list[Row]]]] = {
@@ -243,12 +238,16 @@ def read(inputs: Inputs, options: Options) -> Trace:
         unique_column="jobid",
     )
     epoch = first_submission(kept.rename({"submitted_time": "submit_time"}))
+    columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"]
+    chained, following = list[str](), list[str]()
+    if mode == "split":
+        kept, lost = linked(kept, locate, "jobid")
+        kept = kept.with_columns(think_time=pl.when(pl.col("after").is_not_null()).then(0.0))
+        account, following = account.plus(lost), list(counted(kept))
+        chained = ["after", "think_time"]
     table = by_submission(
         kept,
-        [
-            *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"),
-            *(RAN if machines is None else (*RAN, "recorded_servers")),
-        ],
+        [*columns, *(RAN if machines is None else (*RAN, "recorded_servers")), *chained],
         submit_time=pl.col("submitted_time") - epoch,
         duration=pl.col("summed") if mode == "sum" else pl.col("end_time") - pl.col("start_time"),
         **ran_from("first_start" if mode == "sum" else "start_time", "end_time", epoch),
@@ -265,21 +264,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(epoch),
         "the first kept submission, on the log's own wall clock",
         servers,
-        (*notes, *(_apart(kept) if mode == "split" else ())),
+        (*notes, *following),
         {"mode": mode, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
-
-
-def _apart(kept: pl.DataFrame) -> Iterator[str]:
-    """The note on attempts of one job, which are jobs without any order now."""
-    several = kept.filter(pl.len().over(_JOB) > 1)
-    if several.height:
-        jobs = several[_JOB].n_unique()
-        yield (
-            f"{several.height:,} attempts are of {jobs:,} job{'s'[: jobs > 1]} with several: in a replay"
-            " each arrives at its recorded time, even while an earlier one of its job still waits or runs;"
-            f" first: {several['job_id'][0]}"
-        )
 
 
 def _mapped(opened: Opened) -> memoryview:
@@ -330,15 +317,17 @@ def _decode(
             lengths += [(len(rows), attempt.start_time, attempt.end_time) for attempt in attempts]
         of_job = rows_of(job, attempts) if attempts else [(job.submitted_time, None, None, _Attempt())]
         for part, (*times, held) in enumerate(of_job, start=1):
-            name = f"{job.jobid}#{part}" if mode == "split" and job.jobid else job.jobid
+            split = mode == "split" and job.jobid
+            name = f"{job.jobid}#{part}" if split else job.jobid
+            before = f"{job.jobid}#{part - 1}" if split and part > 1 else None
             place = held.place(servers) if servers else (None, None)
             rows.append(
-                (number, name, job.user, job.vc, job.status, *times, held.num_gpus)
+                (number, name, before, job.user, job.vc, job.status, *times, held.num_gpus)
                 + (len(attempts), broken, *place)
             )
     schema = {
         _JOB: pl.UInt32,
-        **dict.fromkeys(("jobid", "user", "vc", "status"), pl.String),
+        **dict.fromkeys(("jobid", "after", "user", "vc", "status"), pl.String),
         **dict.fromkeys(("submitted_time", "start_time", "end_time"), pl.String),
         "num_gpus": pl.UInt32,
         "num_attempts": pl.UInt32,

@@ -12,6 +12,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
 from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
+from ringbco.sources.followers import counted, linked
 from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
@@ -47,7 +48,7 @@ from ringbco.trace.other_names import hint_at
 _COLUMNS: Final = (
     *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "gpu_type", "recorded_on"),
     *("time_limit", "partition", "account", "qos", "cluster", "slurm_priority", "nodes", "num_nodes"),
-    *("array", "recorded_start", "recorded_end", "recorded_servers"),
+    *("array", "after", "recorded_start", "recorded_end", "recorded_servers"),
 )
 _OURS: Final = _COLUMNS[: _COLUMNS.index("partition")]
 _CHOICES: Final = {
@@ -123,27 +124,29 @@ def read(inputs: Inputs, options: Options) -> Trace:
         for shape in NOT_READ
         if shape.role in inputs
     ]
+    jobs = jobs.with_columns(vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"))
+    jobs, lost = linked(jobs, places, "jobid")
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
     table = by_submission(
         jobs,
         _COLUMNS,
         submit_time=pl.col("submit_at") - epoch,
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
-        vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"),
         nodes=pl.col("nodelist"),
         **ran_from("start_s", "end_s", epoch),
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
-    empty = [name for name in _COLUMNS if name not in _OURS and table[name].null_count() == table.height]
+    added = [name for name in table.columns if name not in _OURS]
+    empty = [name for name in added if table[name].null_count() == table.height]
     if not asked and table["gpu_type"].null_count() < table.height:
         held.append("the log has no ReqTRES: gpu_type is the type that each job held")
     return Trace(
         table.drop(*empty),
-        joiner.account,
+        joiner.account.plus(lost),
         iso(epoch, utc=utc),
         "midnight before the first kept submission, " + ("UTC" if utc else "on the log's own wall clock"),
         servers,
-        (*held, *joiner.notes, *window.notes(jobs), *notes),
+        (*held, *joiner.notes, *counted(jobs), *window.notes(jobs), *notes),
         _chosen(options),
     )
 

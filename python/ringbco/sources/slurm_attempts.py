@@ -21,6 +21,7 @@ class Joiner:
 
     def __init__(self, frame: pl.DataFrame, account: Account, locate: Locate) -> None:
         self.frame, self.account, self.notes = frame, account, list[str]()
+        self.frame = self.frame.with_columns(after=pl.lit(None, pl.String))
         self._locate = locate
 
     def _leave_out(self, rows: pl.DataFrame, kind: str, reason: str) -> None:
@@ -155,12 +156,11 @@ def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _split(attempts: pl.DataFrame) -> pl.DataFrame:
-    """A job per attempt; one after the first is submitted no earlier than the one before it ended."""
+    """A job per attempt; one after the first arrives after the one before it."""
     number = pl.int_range(1, pl.len() + 1).over("group")
-    before = pl.min_horizontal(pl.col("end_s").shift().over("group"), "start_s")
+    before = pl.concat_str("job_id", pl.lit("#"), number - 1)
     return attempts.with_columns(
-        job_id=pl.concat_str("job_id", pl.lit("#"), number),
-        submit_at=pl.max_horizontal("submit_at", pl.when(number > 1).then(before)),
+        job_id=pl.concat_str("job_id", pl.lit("#"), number), after=pl.when(number > 1).then(before)
     )
 
 

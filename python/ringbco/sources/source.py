@@ -240,13 +240,14 @@ def first_submission(frame: pl.DataFrame) -> float:
 
 
 def by_submission(frame: pl.DataFrame, columns: Sequence[str], **extra: Any) -> pl.DataFrame:
-    """`columns` in that order, rows by submit_time; those of one second stay as they were in the file."""
-    return (
-        frame.with_columns(**extra)
-        .sort("submit_time", maintain_order=True)
-        .select(columns)
-        .drop(ROW, strict=False)
-    )
+    """`columns` in that order, rows by submit_time; those of one second stay as they were in the file.
+
+    Without after and think_time where no row has them.
+    """
+    table = frame.with_columns(**extra).sort("submit_time", maintain_order=True).select(columns)
+    chains = (name for name in ("after", "think_time") if name in columns)
+    empty = [name for name in chains if table[name].null_count() == table.height]
+    return table.drop(ROW, *empty, strict=False)
 
 
 def ran_from(start: str, end: str, epoch: float = 0.0) -> dict[str, pl.Expr]:

@@ -15,6 +15,7 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError
 from ringbco.sources.account import ROW, change, clean, drop
+from ringbco.sources.followers import counted, linked
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
 from ringbco.sources.records import refuse_not_utf8
@@ -132,6 +133,10 @@ def read(inputs: Inputs, options: Options) -> Trace:
         strict=options.strict,
         unique_column="job",
     )
+    before = pl.col("preceding_job").cast(pl.Int64, strict=False).cast(pl.String)
+    kept, lost = linked(
+        kept.with_columns(after=pl.when(pl.col("preceding_job") > 0).then(before)), locate, "preceding_job"
+    )
     if not (kept["user"] > 0).any():
         kept = kept.with_columns(user=pl.lit(None, pl.Float64))
     start = pl.col("submit_time") + pl.col("wait_time")
@@ -146,6 +151,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
                 *("job_id", "submit_time", "num_gpus", "duration", "user", "status"),
                 *("time_limit", "queue", "partition"),
                 *(RAN if kept["start"].count() else ()),
+                *("after", "think_time"),
             ],
             num_gpus=pl.col("processors").cast(pl.UInt32),
             duration=pl.col("run_time"),
@@ -153,14 +159,17 @@ def read(inputs: Inputs, options: Options) -> Trace:
             user=pl.col("user").cast(pl.Int64, strict=False).cast(pl.String),
             status=_CODE.replace_strict(STATUS, default=None, return_dtype=pl.String),
             time_limit=pl.when(pl.col("requested_time") > 0).then(pl.col("requested_time")),
+            think_time=pl.when(pl.col("after").is_not_null() & (pl.col("think_time") >= 0)).then(
+                "think_time"
+            ),
             queue=pl.col("queue").cast(pl.Int64, strict=False),
             partition=pl.col("partition").cast(pl.Int64, strict=False),
         ),
-        account,
+        account.plus(lost),
         iso(int(began), utc=True) if known else "1970-01-01T00:00:00",
         "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
         sized if isinstance(sized, tuple) else None,
-        [*_partial_executions(frame), *_chains(kept), *_unowned_jobs(frame)],
+        [*_partial_executions(frame), *counted(kept), *_unowned_jobs(frame)],
         no_servers=sized if isinstance(sized, str) else "",
     )
 
@@ -237,19 +246,6 @@ def _partial_executions(frame: pl.DataFrame) -> Iterator[str]:
                 f"{lines.height:,} lines have status 2, 3 or 4, but no line of their job as a whole: they"
                 f" are {fate}; first: {first}"
             )
-
-
-def _chains(kept: pl.DataFrame) -> Iterator[str]:
-    """The note on jobs that follow another one: the table does not say so."""
-    following = kept.filter(pl.col("preceding_job") > 0)
-    if following.is_empty():
-        return
-    job, before, line = following.select("job_id", "preceding_job", ROW).row(0)
-    yield (
-        f"{following.height:,} job{'s follow' if following.height > 1 else ' follows'} another one (fields 17"
-        " and 18, preceding job and think time), which is not kept: in a replay each arrives at its recorded"
-        f" submit time, even while the other runs; first: line {line + 1}, job {job} after job {before:.0f}"
-    )
 
 
 def _unowned_jobs(frame: pl.DataFrame) -> Iterator[str]:

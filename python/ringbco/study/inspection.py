@@ -31,15 +31,15 @@ from ringbco.trace.jobs import (
     gpus_of,
     near_name,
     screen_jobs,
-    share_hint,
 )
 from ringbco.trace.other_names import CONVERTED
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
+from ringbco.trace.predecessors import chains_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.recorded import recorded_waits
 from ringbco.trace.records import apart
-from ringbco.trace.shares import asked_gpus
+from ringbco.trace.shares import asked_gpus, share_hint
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -162,6 +162,7 @@ def inspect_jobs(
         "models": _models(frame),
         "priorities": _priorities(frame, work),
         "elastic": _elastic(frame),
+        "chains": chains_of(frame),
         "columns": _columns(frame),
         "iterations": _iterations(frame, recorded),
         "recorded": _recorded(frame, cluster),

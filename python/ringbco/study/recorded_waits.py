@@ -8,12 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.recorded import START
+from ringbco.trace.recorded import END, START
 from ringbco.trace.shares import asked_gpus
 
 Floats = NDArray[np.float64]
 
-END: Final = "recorded_end"
 GROUPS: Final = ("num_gpus", "user", "vc")
 """The columns by whose values waits are told."""
 

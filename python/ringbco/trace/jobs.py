@@ -39,7 +39,9 @@ from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
 from ringbco.trace.clock import EPOCH, clock_zero
 from ringbco.trace.other_names import index_note, near_name
+from ringbco.trace.predecessors import after_dropped
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
+from ringbco.trace.shares import share_hint
 
 __all__ = [
     "COLUMNS",
@@ -211,6 +213,12 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
         first = fault.first_row + 1, fault.value, fault.other_column_text
         dropped.append(Dropped(fault.column, fault.rule_text, newly, fault.count, *first))
         gone = gone | fault.rows_at_fault
+    left = after_dropped(frame, gone)
+    if left.any():
+        lowest = int(left.arg_max() or 0)
+        rule, count = "the job_id of a row that is kept", int(left.sum())
+        dropped.append(Dropped("after", rule, count, count, lowest + 1, frame["after"][lowest]))
+        gone = gone | left
     kept = frame.filter(~gone) if faults else frame
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
     table = None
@@ -487,16 +495,3 @@ def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> I
         hint=share_hint(fault.column, fault.value) or fault.hint,
         line=None if line_of is None else line_of(row),
     )
-
-
-def share_hint(column: str, value: object) -> str | None:
-    """What to do about a fraction of a GPU; None for a cell that is none."""
-    if column != "num_gpus":
-        return None
-    try:
-        share = float(str(value))
-    except ValueError:
-        return None
-    if not 0 < share < 1:
-        return None
-    return f"a job on a share of one GPU has num_gpus 1, and {share:g} in a column gpu_share (docs/shares.md)"

@@ -12,6 +12,7 @@ from ringbco.cluster.hostlist import nearest_server
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.predecessors import predecessors
 
 RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]]
 
@@ -20,6 +21,7 @@ AS_RECORDED: Final = "as recorded"
 RAN: Final = ("recorded_start", "recorded_end")
 """When a job ran in its log, s on the clock of submit_time."""
 START: Final = RAN[0]
+END: Final = RAN[1]
 SERVERS: Final = "recorded_servers"
 _PART: Final = r"^(.+):([1-9][0-9]{0,8})$"
 _INDEX: Final = r"^[0-9]{1,9}$"
@@ -28,11 +30,23 @@ PLACE: Final = r"^ *[^ ]+:[1-9]\d{0,8}( +[^ ]+:[1-9]\d{0,8})* *$"
 
 
 def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
-    """How long each job waited in the log, s, NaN where its start is unknown; None where all are."""
+    """How long each job waited in the log, s, NaN where its start is unknown; None where all are.
+
+    From its submission on, or from the recorded end of the job that it comes after, if that is later.
+    """
     if START not in frame.columns or frame[START].null_count() == frame.height:
         return None
-    start = frame[START].cast(pl.Float64).fill_null(float("nan"))
-    return (start - frame["submit_time"]).to_numpy()
+    start = frame[START].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    since = frame["submit_time"].to_numpy()
+    if "after" in frame.columns:
+        before, end = predecessors(frame["job_id"], frame["after"]), start + frame["duration"].to_numpy()
+        if END in frame.columns:
+            told = frame[END].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            end = np.where(np.isnan(told), end, told)
+        ends = np.where(before >= 0, end[np.maximum(before, 0)], np.nan)
+        since = np.where(np.isnan(ends), since, np.maximum(since, np.minimum(ends, start)))
+    waits: NDArray[np.float64] = start - since
+    return waits
 
 
 def without(frame: pl.DataFrame) -> pl.DataFrame:

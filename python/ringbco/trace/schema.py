@@ -26,6 +26,7 @@ from ringbco.trace.other_names import (
     lists_nodes,
     near_name,
 )
+from ringbco.trace.predecessors import circle_text, circles, predecessors
 
 _DTYPES: Final[dict[str, type[pl.DataType]]] = {
     "text": pl.String, "bool": pl.Boolean, "f64": pl.Float64,
@@ -102,6 +103,7 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     faults = [fault for _, new_faults in checked for fault in new_faults]
     by_name = {column.name: column for column in columns}
     faults += _beyond_num_gpus(by_name, as_text) + _shares_of_gangs(by_name, as_text)
+    faults += _chained(by_name, as_text)
     faulty_names = {fault.column for fault in faults}
     return [column for column in columns if column.name not in faulty_names], faults
 
@@ -136,6 +138,35 @@ def _shares_of_gangs(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
             expected = f"a share only where {name} is 1; this row has {has}"
             return [Fault("gpu_share", bad, share, f"only where {name} is 1", expected, mend, has)]
     return []
+
+
+def _chained(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
+    """The faults of jobs after others: of no row, of the row itself, in a circle; think times without one."""
+    jobs, after = columns["job_id"], columns.get("after")
+    depends = pl.repeat(False, jobs.len(), dtype=pl.Boolean, eager=True)
+    faults = []
+    if after is not None and after.null_count() < after.len():
+        before = predecessors(jobs, after)
+        depends = pl.Series(before != -1)
+        mend, rule = COLUMNS["after"].mend(as_text), "the job_id of another row"
+        unknown, itself = pl.Series(before == -2), pl.Series(before == np.arange(before.size))
+        if unknown.any():
+            faults.append(Fault("after", unknown, after, rule, rule, mend))
+        if itself.any():
+            faults.append(Fault("after", itself, after, rule, f"{rule}, not of this one", mend))
+        around = circles(np.where(unknown | itself, -1, before))
+        if around.size:
+            bad, said = np.zeros(before.size, np.bool_), circle_text(before, jobs, int(around[0]))
+            bad[around] = True
+            faults.append(Fault("after", pl.Series(bad), after, "no circle", f"no circle, but {said}", mend))
+    think = columns.get("think_time")
+    if think is not None:
+        alone = think.is_not_null() & ~depends
+        if alone.any():
+            rule = "nothing where after names no job"
+            mend = "name the job in a column after, or leave the cell empty"
+            faults.append(Fault("think_time", alone, think, rule, rule, mend))
+    return faults
 
 
 def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, list[Fault]]:

@@ -31,3 +31,16 @@ def asked_gpus(frame: pl.DataFrame) -> NDArray[np.float64]:
     whole = frame["num_gpus"].to_numpy().astype(np.float64)
     shares = thousandths(frame)
     return whole if shares is None else np.where(shares > 0, shares / MILLI_GPU, whole)
+
+
+def share_hint(column: str, value: object) -> str | None:
+    """What to do about a fraction of a GPU; None for a cell that is none."""
+    if column != "num_gpus":
+        return None
+    try:
+        share = float(str(value))
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        return None
+    return f"a job on a share of one GPU has num_gpus 1, and {share:g} in a column gpu_share (docs/shares.md)"

@@ -21,10 +21,11 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
-from ringbco.trace import gpu_type_choices, measured, profiles, records
+from ringbco.trace import chains, gpu_type_choices, measured, profiles, records
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import warnings_of
+from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
@@ -90,6 +91,8 @@ class Workload:
             columns["types"] = None if found is None else found.columns()
         searched = None if self.trials is None else self.trials.part(rows)
         columns["trials"] = None if searched is None else searched.columns()
+        if self.columns["chains"] is not None:
+            columns["chains"] = chains.part(self.columns["chains"], rows, self.columns["submit"].size)
         _leave_out_silent(columns)
         told = cast("_core._Jobs", columns)
         profiled = profiles.Profiled(
@@ -105,6 +108,12 @@ class Workload:
             columns=told,
             rows=(rows, source),
         )
+
+    @property
+    def independent(self) -> Rows:
+        """The rows of the jobs whose arrivals are known before the run: those that come after no other."""
+        chained = self.columns["chains"]
+        return slice(None) if chained is None else np.flatnonzero(chained[0] == NO_ROW)
 
     @property
     def side_tables(self) -> dict[str, SideTable]:
@@ -195,6 +204,7 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
         "rates": speeds,
         "shares": thousandths(frame),
         "priority": priorities(frame),
+        "chains": chains.chains(table, vc, None if searched is None else searched.of),
         "trials": None if searched is None else searched.columns(),
         "quotas": None if quotas is None else quotas.engine_columns(frame),
         "vc": vc,

@@ -164,7 +164,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
             self.forget(state, slot, job);
             self.wait_again(state, job);
             if let Some(aging) = &self.aging
-                && state.clock.arrival(state.jobs.submit[job.index()] + aging.after) <= state.now
+                && state.clock.arrival(state.arrived_at(job) + aging.after) <= state.now
                 && !self.queue.is_promoted(job)
             {
                 // It reached the age of promotion while it ran.
@@ -273,7 +273,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
             let job = state.arrival(next);
             // A job that was promoted before it was interrupted still is.
             if self.queue.has(job) && !self.queue.is_promoted(job) {
-                let due = state.clock.arrival(state.jobs.submit[job.index()] + after);
+                let due = state.clock.arrival(state.arrived_at(job) + after);
                 if due > state.now {
                     return due;
                 }

@@ -53,7 +53,7 @@ impl Ranking for Ftf {
 
     fn rank<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         let j = job.index();
-        let elapsed = state.seconds() - state.jobs.submit[j];
+        let elapsed = state.seconds() - state.arrived_at(job);
         let remaining = stay.map_or_else(|| state.remaining(job), |stay| state.remaining_of(stay));
         -((elapsed + remaining) / self.ideal[j])
     }

@@ -115,7 +115,7 @@ impl Strains {
 
     /// Returns from when on the time of a job counts, s: its submission, later by the time that it was at rungs.
     pub(super) fn origin<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
-        state.jobs.submit[job.index()] + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
+        state.arrived_at(job) + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
     }
 
     fn due<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> (u64, Job) {
