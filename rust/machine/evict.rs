@@ -14,7 +14,7 @@ use super::preemptible::{Evictable, Preemptible};
 use super::quota_usage::Claimant;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
-use crate::placement::Probes;
+use crate::placement::{Gang, Probes};
 use crate::record::Why;
 use crate::speed::Speed;
 use std::borrow::Cow;
@@ -129,7 +129,7 @@ impl<S: Speed> ClusterState<'_, S> {
             return None;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, num_gpus) {
+            if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, self.gang(job, num_gpus)) {
                 continue;
             }
             let (evicts, tier, now) = (self.evicts, jobs.tier(job.index()), self.now);
@@ -155,7 +155,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 continue;
             }
             let victims = self.victims(gpu_type, after, yields);
-            if let Some(chosen) = self.fewest_of_all(victims, gpu_type, num_gpus) {
+            if let Some(chosen) = self.fewest_of_all(victims, gpu_type, self.gang(job, num_gpus)) {
                 return Some((gpu_type, None, chosen));
             }
         }
@@ -271,12 +271,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Returns the victims in a whole pool whose GPUs let the run's placement place a gang larger than a server.
-    fn fewest_of_all(
-        &mut self,
-        mut victims: BinaryHeap<Victim>,
-        gpu_type: GpuType,
-        num_gpus: u32,
-    ) -> Option<Vec<Victim>> {
+    fn fewest_of_all(&mut self, mut victims: BinaryHeap<Victim>, gpu_type: GpuType, gang: Gang) -> Option<Vec<Victim>> {
         let mut probes = Probes::default();
         probes.copy(&self.cluster);
         let mut chosen = Vec::new();
@@ -285,14 +280,14 @@ impl<S: Speed> ClusterState<'_, S> {
             let parts = seen(&self.stays[victim.slot.index()].parts, self.windows.as_deref());
             probes.give(&self.cluster, &parts);
             chosen.push(victim);
-            if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
+            if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 break;
             }
         }
         for at in (0..chosen.len()).rev() {
             let parts = seen(&self.stays[chosen[at].slot.index()].parts, self.windows.as_deref());
             probes.take(&self.cluster, &parts);
-            if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
+            if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 chosen.remove(at);
             } else {
                 probes.give(&self.cluster, &parts);

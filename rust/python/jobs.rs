@@ -7,7 +7,7 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    FairShares, Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Recorded, Trials, Types, job_columns,
+    FairShares, Jobs, Kind, Noise, Pods, Quota, Range, RateTable, Rates, Recorded, Trials, Types, job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -45,6 +45,18 @@ impl<'a> Group<'a> for Noise<'a> {
 
     fn read((scale, batch): &'a Self::Given<'_>) -> PyResult<Self> {
         Ok(Self { scale: scale.as_slice()?, batch: batch.as_slice()? })
+    }
+}
+
+/// The pod size of every job, as a place among the sizes that occur.
+type PodColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>);
+
+impl<'a> Group<'a> for Pods<'a> {
+    type Given<'py> = PodColumns<'py>;
+    const TYPE: &'static str = "tuple[NDArray[np.uint32], NDArray[np.uint32]]";
+
+    fn read((of, sizes): &'a PodColumns<'_>) -> PyResult<Self> {
+        Ok(Self { of: of.as_slice()?, sizes: sizes.as_slice()? })
     }
 }
 

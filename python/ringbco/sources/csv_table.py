@@ -454,6 +454,7 @@ def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
         "min_gpus": ("min_gpus is above num_gpus", value("min_gpus") > gpus),
         "max_gpus": ("max_gpus is below num_gpus", value("max_gpus") < gpus),
         "gpu_share": ("gpu_share of a job of several GPUs", several & value("gpu_share").is_not_null()),
+        "gpus_per_pod": ("gpus_per_pod does not divide num_gpus", gpus % value("gpus_per_pod") != 0),
     }
     return [
         _left_out(reason, bad, name, COLUMNS[name].rule)
