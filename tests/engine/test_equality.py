@@ -111,9 +111,7 @@ def test_random_cases(placement: str) -> None:
     pods=st.booleans(),
 )
 @settings(max_examples=PAIRS, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_cases_that_shrink(
-    rnd: random.Random, base: object, vcs: bool, oversize: bool, pods: bool
-) -> None:
+def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool, pods: bool) -> None:
     check(build_case(rnd, base, vcs=vcs, oversize=oversize, pods=pods))  # type: ignore[arg-type]
 
 
@@ -136,7 +134,11 @@ def test_end_to_end(tmp_path: Path) -> None:
     for number in numbers:
         rnd = random.Random(f"end to end {number}")
         case = build_case(
-            rnd, COMBINATIONS[number], vcs=rnd.random() < 0.2, oversize=rnd.random() < 0.2, pods=rnd.random() < 0.3
+            rnd,
+            COMBINATIONS[number],
+            vcs=rnd.random() < 0.2,
+            oversize=rnd.random() < 0.2,
+            pods=rnd.random() < 0.3,
         )
         try:
             story = story_of(case)

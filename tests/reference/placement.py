@@ -71,7 +71,7 @@ def _in_order(job: Job, servers: Sequence[int], cluster: ClusterState) -> list[G
 
 
 def _pod_by_pod(job: Job, idle: Sequence[GPU], cluster: ClusterState) -> list[GPU]:
-    """Each pod where the GPUs with least U have the least sum, added up in index order; ties the lower server."""
+    """Each pod where its GPUs with least U have the least sum, added up by index; ties the lower server."""
     left, gpus = list(idle), list[GPU]()
     while len(gpus) < job.num_gpus:
         choices = []

@@ -63,8 +63,8 @@ def build_case(
 ) -> Case:
     """A tiny replay with the algorithms of `base`: 1 to `most` jobs on 1 to 5 servers of 1 to 8 GPUs.
 
-    With `vcs` the servers are split into virtual clusters; with `oversize` some jobs fit nowhere: dropped; with
-    `pods` most jobs of several GPUs have pods of several, unless the placement places GPU by GPU.
+    With `vcs` the servers are split into virtual clusters; with `oversize` some jobs fit nowhere: dropped;
+    with `pods` most jobs of several GPUs have pods of several, unless the placement places GPU by GPU.
     """
     servers = _servers(rnd)
     flavour = rnd.choice(("whole", "dyadic", "ugly"))
@@ -109,7 +109,11 @@ def build_case(
 
 
 def _in_pods(
-    rnd: random.Random, job: Job, servers: tuple[int, ...], server_vc: tuple[int, ...] | None, options: Options
+    rnd: random.Random,
+    job: Job,
+    servers: tuple[int, ...],
+    server_vc: tuple[int, ...] | None,
+    options: Options,
 ) -> Job:
     """The job in pods; where none may be too large, only in such as the empty cluster holds."""
     sizes = {s: g for s, g in enumerate(servers) if server_vc is None or server_vc[s] == job.vc}
