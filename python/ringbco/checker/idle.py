@@ -93,7 +93,7 @@ class Placeable:
         return may
 
     def _fewest(self, key: Ints) -> Ints:
-        """The fewest servers of each job's pool that have its GPUs; 0 where the placement never finds them."""
+        """The fewest servers of each job's pool that have its GPUs; 0 where no placement finds them."""
         found = np.zeros(key.size, np.int64)
         for pool in np.unique(key).tolist():
             sizes = np.sort(self.cluster.gpus[self.key == pool])[::-1]

@@ -34,8 +34,8 @@ class Jobs:
 
     pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic
     job. noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.
-    owner: whose quota counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
-    with its value for an empty cell; those that say nothing are not there.
+    owner: whose quota counts. vc_said: as the table names it. plain: the columns that the engine reads as
+    they are, by name, with its value for an empty cell; those that say nothing are not there.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.

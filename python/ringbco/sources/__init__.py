@@ -174,6 +174,7 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "snapshot": options.snapshot,
         "map": options.column_map,
         "known-vcs": options.known_vcs,
+        "pods": options.pods,
         "throughputs": options.throughputs,
         "profiles": options.profiles,
         "unit": options.unit,

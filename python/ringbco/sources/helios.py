@@ -13,6 +13,7 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup, vc_groups
 from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError
+from ringbco.sources import pods
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
@@ -88,6 +89,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     servers, day = None, options.snapshot or SNAPSHOT
     if "gpus" in inputs and (options.want_cluster or options.known_vcs or options.snapshot):
         servers = _servers(inputs.csv("gpus"), day)
+    size, no_pods = pods.per_node("gpu_num", "node_num")
     known = [group.vc for group in servers or () if group.vc]
     frame, account = clean_csv(
         log,
@@ -97,13 +99,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("vc"),
             pl.col("state").alias("status"),
             number("gpu_num"),
+            number("node_num"),
             wall_clock("submit_time"),
             wall_clock("start_time"),
             wall_clock("end_time"),
             number("duration").alias("recorded"),
             (wall_clock("end_time") - wall_clock("start_time")).alias("duration"),
         ],
-        (*RULES, *([known_vc(known)] if options.known_vcs else ())),
+        (*RULES, *([known_vc(known)] if options.known_vcs else ()), *([no_pods] if options.pods else ())),
         unit="jobs",
         options=options,
         id_column="job_id",
@@ -111,9 +114,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"]
+        + [pods.COLUMN] * options.pods,
         submit_time=pl.col("submit_time") - epoch,
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
+        gpus_per_pod=pods.whole(size),
     )
     return Trace(
         frame,
@@ -122,7 +127,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "midnight before the first kept submission, on the log's own wall clock",
         servers,
         () if servers is None else without_servers(frame, servers, f"without servers on {day}"),
-        {} if servers is None else {"snapshot": day, **({"known_vcs": "yes"} if options.known_vcs else {})},
+        {
+            **({} if servers is None else {"snapshot": day}),
+            **({"known_vcs": "yes"} if options.known_vcs else {}),
+            **({"pods": "yes"} if options.pods else {}),
+        },
     )
 
 
@@ -170,6 +179,6 @@ SOURCE: Final = Source(
     shapes=(LOG, GPUS),
     needs=("log",),
     read=read,
-    options=frozenset({"snapshot", "known-vcs"}),
+    options=frozenset({"snapshot", "known-vcs", "pods"}),
     cluster_hint="give cluster_gpu_number.csv beside the log, or replay with --cluster preset:helios-...",
 )

@@ -10,6 +10,7 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
+from ringbco.sources import pods
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
 from ringbco.sources.parsing import DAY, iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
@@ -45,7 +46,7 @@ from ringbco.trace.other_names import hint_at
 _COLUMNS: Final = (
     *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "gpu_type", "recorded_on"),
     *("time_limit", "partition", "account", "qos", "cluster", "slurm_priority", "nodes", "num_nodes"),
-    *("array", "recorded_start", "recorded_end", "recorded_servers"),
+    *("gpus_per_pod", "array", "recorded_start", "recorded_end", "recorded_servers"),
 )
 _OURS: Final = _COLUMNS[: _COLUMNS.index("partition")]
 _CHOICES: Final = {
@@ -124,10 +125,17 @@ def read(inputs: Inputs, options: Options) -> Trace:
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
         vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"),
         nodes=pl.col("nodelist"),
+        gpus_per_pod=pods.whole(pl.col("num_gpus") / pl.col("num_nodes")),
         recorded_start=pl.col("start_s") - epoch,
         recorded_end=pl.col("end_s") - epoch,
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
+    uneven = table.filter(pl.col("gpus_per_pod").is_null(), pl.col("num_nodes").is_not_null())
+    if uneven.height:
+        held.append(
+            f"num_gpus / num_nodes is no whole number: {uneven.height:,} jobs have no gpus_per_pod, first"
+            f" {uneven['job_id'][0]}"
+        )
     empty = [name for name in _COLUMNS if name not in _OURS and table[name].null_count() == table.height]
     if not asked and table["gpu_type"].null_count() < table.height:
         held.append("the log has no ReqTRES: gpu_type is the type that each job held")
