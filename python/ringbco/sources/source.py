@@ -53,9 +53,10 @@ class Options:
     """What a user may choose in a conversion.
 
     known_vcs: leave out jobs of virtual clusters without servers. pods: also write the GPUs of each pod.
-    want_cluster: the servers too are wanted. throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
-    are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
-    the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
+    want_cluster: the servers too are wanted. throughputs, profiles: where measured speeds stand, for sources
+    that have them apart. elastic: how jobs are made elastic, None for as they are. unit: of numeric times and
+    durations, None for seconds. columns: the names of a file without a header. deadline_from: what deadlines
+    count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
     slurm_cluster, tres, open_jobs (--open), mig.
