@@ -231,7 +231,8 @@ impl fmt::Display for Error {
                 write!(f, "asks for {num_gpus} GPUs, but its cluster has {available}")
             }
             Self::TooManyPods { pods, pod, available, .. } => {
-                write!(f, "asks for {pods} pods of {pod} GPUs, but the servers of its cluster hold {available}")
+                let s = if *pods == 1 { "" } else { "s" };
+                write!(f, "asks for {pods} pod{s} of {pod} GPUs, but the servers of its cluster hold {available}")
             }
             Self::OverQuota { num_gpus, gpus, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its owner's quota is {gpus} and borrows none")

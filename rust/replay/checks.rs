@@ -255,7 +255,7 @@ pub(super) fn check_pods(
         return Ok(());
     }
     let fail = |name, value: &str, expected: &str| {
-        let expected = format!("{expected}: the job table has pods of several GPUs (gpus_per_pod)");
+        let expected = format!("{expected}: the job table has pods of several GPUs; without gpus_per_pod it has none");
         Err(Error::Option { name, value: value.to_owned(), expected })
     };
     if extras.log.is_none() && options.placement.places_gpu_by_gpu(options.variant) {
@@ -263,7 +263,7 @@ pub(super) fn check_pods(
             Placement::Random => ("placement", "random"),
             _ => ("variant", options.variant.name()),
         };
-        return fail(name, value, "one that places whole pods, as this one places GPU by GPU");
+        return fail(name, value, &format!("another, as {value} places GPU by GPU"));
     }
     if !options.is(Is::Moves) {
         return Ok(());
@@ -272,7 +272,7 @@ pub(super) fn check_pods(
         return fail(
             "placement",
             options.placement.name(),
-            "one of consolidate, best-fit, worst-fit, fgd under repack",
+            "one of consolidate, best-fit, worst-fit, fgd, as repack moves jobs within one server",
         );
     }
     let mut largest: BTreeMap<(u32, GpuType), u32> = BTreeMap::new();
@@ -286,7 +286,7 @@ pub(super) fn check_pods(
     match (0..jobs.len()).find(|&row| !divides(row)) {
         None => Ok(()),
         Some(row) => {
-            let expected = "a divisor of the GPUs of the largest server (of every GPU type) under repack";
+            let expected = "a divisor of the GPUs of the largest server (of every GPU type) under repack, or nothing";
             Err(Error::Value { row, column: "gpus_per_pod", value: jobs.gpus_per_pod(row).to_string(), expected })
         }
     }
