@@ -11,7 +11,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import DecisionError, InputError, RingbcoError, UsageError
+from ringbco.errors import DecisionError, InputError, UsageError
 
 
 def servers(*gpus: int) -> Cluster:
@@ -87,7 +87,7 @@ def test_binpack_fills_the_fullest_servers_first() -> None:
 
 
 def test_least_loaded_goes_by_the_sum_of_a_pods_times() -> None:
-    # a leaves 30 s on a GPU of server 0: a pair of 0 s and 0 s is on server 1, a single GPU of 0 s on server 0.
+    # a leaves 30 s on a GPU of server 0: a pair of 0 s and 0 s is on server 1, one GPU of 0 s on server 0.
     frame = table((0, 1, 30, None), (40, 2, 5, 2), (50, 1, 5, None))
     outcome = run(frame, servers(2, 2), placement="least-loaded")
     assert (parts(outcome, "b"), parts(outcome, "c")) == ({1: 2}, {0: 1})
@@ -112,16 +112,24 @@ def test_a_column_of_ones_changes_nothing() -> None:
 
 
 def test_nobody_passes_a_head_in_pods_under_easy() -> None:
-    # b needs two pods of 3: until 10 s the servers hold one. c may not delay it, d ends in time.
-    frame = table((0, 4, 10, None), (1, 6, 5, 3), (2, 2, 30, None), (3, 1, 4, None))
+    # b needs two pods of 3: until 10 s the servers hold one. c's pair would leave 2 GPUs of server 1 at 10 s,
+    # though 7 in all; two single GPUs would not, and d ends in time.
+    frame = table((0, 4, 10, None), (1, 6, 5, 3), (2, 2, 30, 2), (3, 1, 4, None))
     outcome = run(frame, servers(5, 4), placement="first-fit", queue="easy")
-    assert outcome.jobs["start_time"].to_list() == [0.0, 10.0, 15.0, 3.0]
+    assert outcome.jobs["start_time"].to_list() == [0.0, 10.0, 10.0, 3.0]
+    outcome = run(
+        frame.with_columns(gpus_per_pod=pl.Series([1, 3, 1, 1])),
+        servers(5, 4),
+        placement="first-fit",
+        queue="easy",
+    )
+    assert outcome.jobs["start_time"].to_list() == [0.0, 10.0, 2.0, 3.0]
 
 
 def test_pods_make_room_over_the_whole_cluster() -> None:
-    # u has four pods of 3 on servers of 6: both x and y must go, w's GPUs are not needed.
+    # u has four pods of 3 on servers of 6: those with 4 GPUs must go, the one with 3 need not.
     frame = table(
-        (0, 4, 99, None), (0, 4, 99, None), (0, 1, 99, None), (5, 12, 10, 3),
+        (0, 4, 99, None), (0, 4, 99, None), (0, 3, 99, None), (5, 12, 10, 3),
         priority=[0, 0, 0, 1],
     )  # fmt: skip
     outcome = run(frame, servers(6, 6, 3), evict=True, preempt_cost=0.0)
@@ -132,7 +140,7 @@ def test_pods_make_room_over_the_whole_cluster() -> None:
 def test_pods_that_no_server_holds_are_too_large() -> None:
     # Nine GPUs, and servers that hold one pod of 4 each.
     frame, cluster = table((0, 8, 9, 4), (0, 12, 9, 4)), servers(5, 5, 2)
-    with pytest.raises(InputError, match="job 'b': asks for 3 pods of 4 GPUs, but .* hold 2") as raised:
+    with pytest.raises(InputError, match=r"job .b.: asks for 3 pods of 4 GPUs, but .* hold 2") as raised:
         run(frame, cluster)
     assert (raised.value.row, raised.value.column) == (2, "num_gpus")
     outcome = run(frame, cluster, oversize="drop", placement="binpack")
@@ -155,7 +163,7 @@ def test_bad_pods_are_refused_by_row(
     with pytest.raises(InputError, match=expected) as raised:
         run(table(*jobs, **more), servers(8, 8))
     assert (raised.value.row, raised.value.column) == (row, "gpus_per_pod")
-    assert "leave it null" in str(raised.value)
+    assert "make it null" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,9 @@ def test_a_plan_refuses_pods_and_a_bound_ignores_them() -> None:
     with pytest.raises(InputError, match="a plan places GPU by GPU") as raised:
         ringbco.plan(WAIT, servers(8, 8), model="fixed")
     assert (raised.value.row, raised.value.column) == (3, "gpus_per_pod")
-    bounds = [ringbco.bound(frame, servers(8, 8), model="fixed") for frame in (WAIT, WAIT.drop("gpus_per_pod"))]
+    bounds = [
+        ringbco.bound(frame, servers(8, 8), model="fixed") for frame in (WAIT, WAIT.drop("gpus_per_pod"))
+    ]
     assert bounds[0] == bounds[1]
 
 
@@ -222,15 +232,15 @@ def test_why_tells_of_pods(tmp_path: Path, invoke: Invoke) -> None:
     ringbco.replay(
         tmp_path / "jobs.csv", "2x8", policy="fifo", model="fixed", placement="emptiest", queue="skip"
     ).write(tmp_path / "out")
-    told = " ".join(invoke("why", str(tmp_path / "out"), "c").output.split())
+    told = " ".join(invoke("why", str(tmp_path / "out"), "c").stdout.split())
     assert "It requests 6 GPUs in pods of 2" in told
     assert "the servers held 2 of its 3 pods of 2 GPUs" in told
 
 
 def test_each_type_holds_its_own_pods() -> None:
-    # A pod larger than any server, alone and among types.
-    cluster = Cluster(np.array([4, 2], np.uint32), server_gpu_type=("V100", "T4"))
-    frame = table((0, 3, 9, 3))
-    assert parts(run(frame, cluster)) == {0: 3}
-    with pytest.raises(RingbcoError, match="asks for 1 pod of 3 GPUs"):
+    # The T4s are enough GPUs, and no server of theirs holds the pod.
+    cluster = Cluster(np.array([4, 3, 3], np.uint32), server_gpu_type=("V100", "T4", "T4"))
+    frame = table((0, 4, 9, 4))
+    assert parts(run(frame, cluster)) == {0: 4}
+    with pytest.raises(InputError, match="asks for 1 pod of 4 GPUs, but the servers of its cluster hold 0"):
         run(frame.with_columns(gpu_type=pl.lit("T4")), cluster)

@@ -104,6 +104,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         epoch=trace.epoch,
         options={
             **trace.choices,
+            **({"pods": "yes"} if options.pods else {}),
             "inputs": ", ".join(Path(path).name for path in inputs),
             **({} if options.elastic is None else options.elastic.described()),
         },

@@ -99,7 +99,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(epoch, utc=True),
         "the first kept submission",
         servers,
-        choices={"cluster": name, **({"pods": "yes"} if options.pods else {})},
+        choices={"cluster": name},
     )
 
 

@@ -127,11 +127,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "midnight before the first kept submission, on the log's own wall clock",
         servers,
         () if servers is None else without_servers(frame, servers, f"without servers on {day}"),
-        {
-            **({} if servers is None else {"snapshot": day}),
-            **({"known_vcs": "yes"} if options.known_vcs else {}),
-            **({"pods": "yes"} if options.pods else {}),
-        },
+        {} if servers is None else {"snapshot": day, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
 
 

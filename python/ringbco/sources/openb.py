@@ -117,7 +117,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "1970-01-01T00:00:00",
         "a placeholder: the log counts seconds from an undisclosed moment",
         servers,
-        choices={"pods": "yes"} if options.pods else {},
         facts=_without_gpus(inputs.csv("pods")),
     )
 

@@ -155,7 +155,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "a made-up date: hour and weekday are those of the log, in UTC+8",
         servers,
         [f"{orphans:,} tasks belong to no job of {jobs.opened.shown}: left out"] if orphans else (),
-        {"pods": "yes"} if options.pods else {},
     )
 
 

@@ -111,7 +111,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "1970-01-01T00:00:00",
         "a placeholder: the log counts seconds from its first submission, on an undisclosed day",
         servers,
-        choices={"pods": "yes"} if options.pods else {},
     )
 
 
