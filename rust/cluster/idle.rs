@@ -42,9 +42,12 @@ impl IdleIndex {
     pub(crate) fn between(&self, low: u32, high: u32) -> impl Iterator<Item = Server> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
-            let server = (low..=high).filter_map(|idle| self.from(idle, next)).min()?;
-            next = server.index() + 1;
-            Some(server)
+            let mut first = self.from(low, next);
+            for idle in low + 1..high + 1 {
+                first = first.into_iter().chain(self.from(idle, next)).min();
+            }
+            next = first?.index() + 1;
+            first
         })
     }
 
