@@ -166,8 +166,9 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, ...]]:
         return
     if name == "types":
         yield "types.of", *_words(value["of"])
-        for number, (speed, on, allowed) in enumerate(value["kinds"]):
-            assert on is None
+        for number, (speed, _, allowed) in enumerate(
+            value["kinds"]
+        ):  # which type that was, `recorded` alone reads
             yield f"types.{number}", *_words([speed, *(part for pair in allowed for part in pair)])
     elif name == "trials":
         yield "trials.0", *_words(value[0])
