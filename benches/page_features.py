@@ -100,6 +100,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ({"gpu_type": "a"}, {"gpu_type": "a"}),
     ),
     "shares": Feature({"gpu_share": [0.5, None] * 4}),
+    "pods": Feature({"gpus_per_pod": [1, 2] * 3 + [1, 1]}),
     "outages": Feature({}, {"outages": _frame(server=[0], down_at=[15.0], up_at=[60.0])}),
     "evict": Feature({"priority": [0, 1] * 4}, {"evict": True}),
     "quota": Feature({}, {"quota": _frame(user=["u"], gpus=[4], borrow=[True])}),
@@ -129,6 +130,15 @@ def jobs_of(feature: Feature) -> pl.DataFrame:
     columns = dict(feature.columns)
     if {"gpu_share", "max_gpus"} <= columns.keys():
         columns["max_gpus"] = [4 if share is None else 1 for share in columns["gpu_share"]]
+    if "gpus_per_pod" in columns:
+        pods = columns["gpus_per_pod"]
+        columns["gpus_per_pod"] = [
+            pod if asked % pod == 0 else 1 for pod, asked in zip(pods, gpus, strict=True)
+        ]
+        if "max_gpus" in columns:
+            for name in ("min_gpus", "max_gpus"):
+                own = zip(columns[name], columns["gpus_per_pod"], gpus, strict=True)
+                columns[name] = [limit if pod == 1 else asked for limit, pod, asked in own]
     if {"group", "vc"} <= columns.keys():  # a search is of one virtual cluster
         named = zip(columns["group"], columns["vc"], strict=True)
         columns["group"] = [None if group is None else group + vc for group, vc in named]

@@ -24,7 +24,7 @@ SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "s
 TRACE = SHARED / "traces" / "philly" / "6c71a0.csv"
 POLICIES = ("fifo", "sjf", "sjf-bco", "srtf")
 PLACEMENTS = (
-    *("first-fit", "consolidate", "best-fit", "worst-fit", "emptiest"),
+    *("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "emptiest"),
     *("least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco"),
 )
 ROUNDS = 9

@@ -22,7 +22,7 @@ LIMIT = 1.0
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-@pytest.mark.parametrize("placement", ["fgd", "best-fit", "worst-fit", "first-fit", "random"])
+@pytest.mark.parametrize("placement", ["fgd", "best-fit", "worst-fit", "binpack", "first-fit", "random"])
 def test_openb_with_its_shares(placement: str, at_once: bool, benchmark: BenchmarkFixture) -> None:
     """Engine time alone, s, against its limit. at_once: twice over, all submitted at 0: many wait."""
     if not all(path.exists() for path in LISTS):

@@ -47,6 +47,17 @@ pub enum Error {
         /// GPUs that its cluster, or virtual cluster, has.
         available: u64,
     },
+    /// A job of more pods than its servers hold, each of which lies on one server.
+    TooManyPods {
+        /// The job's row.
+        row: usize,
+        /// Its pods.
+        pods: u32,
+        /// GPUs of each.
+        pod: u32,
+        /// Pods that the servers of its cluster, or virtual cluster, hold.
+        available: u64,
+    },
     /// A job that requests more than its owner may ever hold.
     OverQuota {
         /// The job's row.
@@ -159,7 +170,7 @@ impl Error {
             Self::ColumnLength { .. } => "column-length",
             Self::Value { .. } => "value",
             Self::Option { .. } => "option",
-            Self::Oversize { .. } => "oversize",
+            Self::Oversize { .. } | Self::TooManyPods { .. } => "oversize",
             Self::OverQuota { .. } => "over-quota",
             Self::Unplaceable { .. } => "unplaceable",
             Self::SlotTooShort { .. } => "slot-too-short",
@@ -182,6 +193,7 @@ impl Error {
         match self {
             Self::Value { row, .. }
             | Self::Oversize { row, .. }
+            | Self::TooManyPods { row, .. }
             | Self::OverQuota { row, .. }
             | Self::Unplaceable { row, .. }
             | Self::SlotTooShort { row, .. }
@@ -217,6 +229,10 @@ impl fmt::Display for Error {
             }
             Self::Oversize { num_gpus, available, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its cluster has {available}")
+            }
+            Self::TooManyPods { pods, pod, available, .. } => {
+                let s = if *pods == 1 { "" } else { "s" };
+                write!(f, "asks for {pods} pod{s} of {pod} GPUs, but the servers of its cluster hold {available}")
             }
             Self::OverQuota { num_gpus, gpus, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its owner's quota is {gpus} and borrows none")

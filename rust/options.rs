@@ -109,6 +109,8 @@ registry!(
         BestFit => "best-fit",
         /// The server, or the GPU, with the most room.
         WorstFit => "worst-fit",
+        /// The servers with the fewest idle GPUs, as many as needed.
+        Binpack => "binpack",
         /// The servers with the most idle GPUs, as many as needed.
         Emptiest => "emptiest",
         /// Where fragmentation rises least.

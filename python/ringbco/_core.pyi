@@ -152,6 +152,7 @@ class _JobColumns(TypedDict):
     gradient_bytes: NDArray[np.float64]
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
+    pods: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
     noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     rates: NotRequired[_Rates | None]

@@ -6,7 +6,9 @@
 //!
 //! The network's constants and the checks of server sizes are here too.
 
+mod idle;
 mod loss;
+mod pods;
 mod shares;
 mod times;
 mod unavailable;
@@ -14,6 +16,8 @@ mod unavailable;
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, MILLI_GPU, Server};
+use idle::counts;
+pub(crate) use idle::{IdleIndex, in_pods};
 pub(crate) use loss::{Loss, Want};
 use shares::Shares;
 use times::GpuTimes;
@@ -156,44 +160,8 @@ pub(crate) struct Needs {
     pub(crate) first_room: bool,
     /// Loss of idle GPUs to the demands of the job table.
     pub(crate) loss: bool,
-}
-
-/// Servers in order of (idle GPUs, index): member `idle * servers + server`.
-#[derive(Clone, Debug)]
-pub(crate) struct IdleIndex {
-    bits: OrderedBits,
-    servers: usize,
-}
-
-impl IdleIndex {
-    fn new(servers: usize, largest: u32) -> Self {
-        Self { bits: OrderedBits::new(servers * (largest as usize + 1)), servers }
-    }
-
-    fn insert(&mut self, idle: u32, server: Server) {
-        self.bits.insert(idle as usize * self.servers + server.index());
-    }
-
-    fn remove(&mut self, idle: u32, server: Server) {
-        self.bits.remove(idle as usize * self.servers + server.index());
-    }
-
-    /// Returns the server with the fewest idle GPUs that still holds `num_gpus`, lowest index on ties.
-    #[inline]
-    pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
-        self.bits.next(num_gpus as usize * self.servers).map(|m| Server::at(m % self.servers))
-    }
-
-    /// Returns the servers with exactly `idle` idle GPUs, by index.
-    pub(crate) fn with(&self, idle: u32) -> impl Iterator<Item = Server> + '_ {
-        let from = idle as usize * self.servers;
-        self.bits.range(from, from + self.servers).map(move |m| Server::at(m - from))
-    }
-
-    /// Returns the largest idle count below `bound` that some server has.
-    pub(crate) fn most_below(&self, bound: u32) -> Option<u32> {
-        self.bits.prev(bound as usize * self.servers).map(|m| (m / self.servers) as u32)
-    }
+    /// The number of servers by idle count, where jobs have pods of several GPUs.
+    pub(crate) with_idle_count: bool,
 }
 
 /// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry per server.
@@ -215,6 +183,16 @@ pub(crate) struct Claim {
     pub(crate) time: f64,
     /// Thousandths of one GPU; 0 for whole GPUs.
     pub(crate) share: u32,
+    /// GPUs of each pod.
+    pub(crate) pod: u32,
+}
+
+impl Claim {
+    /// Returns how many of so many GPUs of a server are whole pods.
+    #[inline]
+    pub(crate) fn whole_pods(&self, gpus: u32) -> u32 {
+        gpus - gpus % self.pod
+    }
 }
 
 /// The state of the servers.
@@ -237,6 +215,8 @@ pub(crate) struct Cluster {
     unopened: Option<IdleIndex>,
     with_idle: Option<OrderedBits>,
     by_rank: Option<Fenwick>,
+    /// The number of servers by idle count, where jobs have pods of several GPUs.
+    by_count: Option<Vec<u32>>,
     /// Accumulated time of every GPU, where the placement reads it.
     pub(crate) gpu_times: Option<GpuTimes>,
     /// The room of every GPU, where jobs may hold shares. Then `idle` counts the empty GPUs.
@@ -261,6 +241,7 @@ impl Cluster {
             unopened: index(needs.by_opened),
             with_idle: needs.with_idle.then(|| OrderedBits::new(servers)),
             by_rank: needs.by_rank.then(|| Fenwick::new(&sizes)),
+            by_count: needs.with_idle_count.then(|| counts(&sizes, largest)),
             gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, &needs)),
             shares: None,
             loss: None,
@@ -354,6 +335,11 @@ impl Cluster {
         self.unopened.as_ref()
     }
 
+    /// Returns the GPUs of all pods of a size that idle GPUs hold now.
+    pub(crate) fn idle_in_pods(&self, pod: u32) -> u64 {
+        if pod == 1 { self.total_idle } else { self.by_count.as_ref().map_or(0, |counts| in_pods(counts, pod)) }
+    }
+
     /// Returns the servers with an idle GPU, where the placement needs them.
     pub(crate) fn with_idle(&self) -> Option<&OrderedBits> {
         self.with_idle.as_ref()
@@ -395,13 +381,13 @@ impl Cluster {
         self.set_idle(server, self.idle[server.index()] - emptied);
     }
 
-    /// Takes the idle GPU with least U of all.
-    pub(crate) fn take_least_used_gpu(&mut self, claim: &Claim, grant: &mut Grant) {
-        let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_used_gpu(claim)) else { return };
-        self.set_idle(server, self.idle[server.index()] - 1);
+    /// Takes the pod of idle GPUs with least U of all.
+    pub(crate) fn take_least_used_pod(&mut self, claim: &Claim, grant: &mut Grant) {
+        let Some(server) = self.gpu_times.as_mut().and_then(|times| times.take_least_used_pod(claim)) else { return };
+        self.set_idle(server, self.idle[server.index()] - claim.pod);
         match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
-            Some(part) => part.1 += 1,
-            None => grant.parts.push((server, 1)),
+            Some(part) => part.1 += claim.pod,
+            None => grant.parts.push((server, claim.pod)),
         }
     }
 
@@ -461,6 +447,10 @@ impl Cluster {
         }
         if let Some(tree) = &mut self.by_rank {
             tree.add(s, i64::from(idle) - i64::from(was));
+        }
+        if let Some(counts) = &mut self.by_count {
+            counts[was as usize] -= 1;
+            counts[idle as usize] += 1;
         }
     }
 }

@@ -5,6 +5,7 @@
 //! before, bit by bit. The least-loaded order is always up to date, the order by mean U only when it is read. For
 //! example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the mean 5 s.
 
+use super::pods::LeastPods;
 use super::{Claim, Needs};
 use crate::ds::Minima;
 use crate::ids::{Job, Server};
@@ -26,11 +27,13 @@ pub(crate) struct GpuTimes {
     owner: Vec<Job>,
     least: Option<Minima>,
     mean: Option<MeanOrder>,
+    /// Servers by the least sum of U of a pod there, for each pod size that was placed by it.
+    pub(super) pods: Vec<LeastPods>,
     /// Whether the lowest GPUs of a server are taken, not those with least U.
     lowest: bool,
     /// (GPU, U before) for every GPU taken since the last mark.
     taken: Vec<(u32, f64)>,
-    scratch: Vec<(f64, u32)>,
+    pub(super) scratch: Vec<(f64, u32)>,
 }
 
 impl GpuTimes {
@@ -52,10 +55,16 @@ impl GpuTimes {
                 tree
             }),
             mean: needs.mean_time.then(|| MeanOrder::new(sizes.len())),
+            pods: Vec::new(),
             lowest: needs.lowest,
             taken: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Returns the number of servers.
+    pub(super) fn servers(&self) -> usize {
+        self.first.len() - 1
     }
 
     fn gpus(&self, server: Server) -> std::ops::Range<usize> {
@@ -69,7 +78,7 @@ impl GpuTimes {
 
     /// Keeps further orders from now on.
     pub(super) fn keep(&mut self, least: bool, mean: bool) {
-        let servers = self.first.len() - 1;
+        let servers = self.servers();
         if least && self.least.is_none() {
             self.least = Some(Minima::new(servers));
             (0..servers).map(Server::at).for_each(|server| self.update_least(server));
@@ -119,8 +128,13 @@ impl GpuTimes {
         self.touched(server);
     }
 
-    /// Takes the idle GPU with least U of all, ties by (server, GPU). Returns its server.
-    pub(crate) fn take_least_used_gpu(&mut self, claim: &Claim) -> Option<Server> {
+    /// Takes the pod of idle GPUs of one server with the least sum of U, ties by (server, GPU). Returns its server.
+    pub(crate) fn take_least_used_pod(&mut self, claim: &Claim) -> Option<Server> {
+        if claim.pod > 1 {
+            let server = self.least_pod(claim.pod)?;
+            self.take_least(server, claim.pod, claim);
+            return Some(server);
+        }
         let server = Server::at(self.least.as_ref()?.least());
         let gpu = self
             .gpus(server)
@@ -208,7 +222,7 @@ impl GpuTimes {
     pub(super) fn follow(&mut self, other: &Self, owner: impl Fn(usize) -> Job) {
         self.time.clone_from(&other.time);
         self.owner.iter_mut().enumerate().for_each(|(gpu, own)| *own = owner(gpu));
-        (0..self.first.len() - 1).map(Server::at).for_each(|server| self.touched(server));
+        (0..self.servers()).map(Server::at).for_each(|server| self.touched(server));
     }
 
     #[inline]
@@ -229,6 +243,7 @@ impl GpuTimes {
         if self.least.is_none() {
             return;
         }
+        self.pods.iter_mut().for_each(|pods| pods.touch(server));
         let least = self
             .gpus(server)
             .filter(|&g| self.owner[g] == Job::NONE)
@@ -240,7 +255,7 @@ impl GpuTimes {
     }
 }
 
-fn by_time(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
+pub(super) fn by_time(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
@@ -410,7 +425,7 @@ mod tests {
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
                 let server = Server::at(server.index(sizes.len()));
                 // An undone grant was large: its entry stays behind for long.
-                let claim = Claim { share: 0, job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
+                let claim = Claim { share: 0, pod: 1, job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
                 if kind & 1 == 1 {

@@ -141,6 +141,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
         }
         needs.by_idle |= setting.side.services.is_some();
+        needs.with_idle_count = jobs.pods.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {
             cluster.share(needs);

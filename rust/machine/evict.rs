@@ -14,7 +14,7 @@ use super::quota_usage::Claimant;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::options::Victims;
-use crate::placement::Probes;
+use crate::placement::{Gang, Probes};
 use crate::record::Why;
 use crate::speed::Speed;
 use std::borrow::Cow;
@@ -135,7 +135,7 @@ impl<S: Speed> ClusterState<'_, S> {
             return None;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, num_gpus) {
+            if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, self.gang(job, num_gpus)) {
                 continue;
             }
             let (evicts, tier, now) = (self.evicts, jobs.tier(job.index()), self.now);
@@ -161,7 +161,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 continue;
             }
             let victims = self.victims(gpu_type, after, yields);
-            if let Some(chosen) = self.fewest_of_all(victims, gpu_type, num_gpus) {
+            if let Some(chosen) = self.fewest_of_all(victims, gpu_type, self.gang(job, num_gpus)) {
                 return Some((gpu_type, None, chosen));
             }
         }
@@ -262,7 +262,7 @@ impl<S: Speed> ClusterState<'_, S> {
         &mut self,
         mut victims: BinaryHeap<Reverse<(Turn, Slot)>>,
         gpu_type: GpuType,
-        num_gpus: u32,
+        gang: Gang,
     ) -> Option<Vec<Slot>> {
         let mut probes = Probes::default();
         probes.copy(&self.cluster);
@@ -272,14 +272,14 @@ impl<S: Speed> ClusterState<'_, S> {
             let parts = seen(&self.stays[slot.index()].parts, self.windows.as_deref());
             probes.give(&self.cluster, &parts);
             chosen.push(slot);
-            if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
+            if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 break;
             }
         }
         for at in (0..chosen.len()).rev() {
             let parts = seen(&self.stays[chosen[at].index()].parts, self.windows.as_deref());
             probes.take(&self.cluster, &parts);
-            if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
+            if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 chosen.remove(at);
             } else {
                 probes.give(&self.cluster, &parts);

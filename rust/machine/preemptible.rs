@@ -10,7 +10,7 @@
 use super::cluster_state::ClusterState;
 use super::evict::Cost;
 use crate::ids::{GpuType, Server, Slot};
-use crate::placement::{Pools, Probes};
+use crate::placement::{Gang, Pools, Probes};
 use crate::speed::Speed;
 use crate::trace::Demand;
 
@@ -305,18 +305,19 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns false if no job of a demand could be placed by evicting others.
     pub(crate) fn may_evict(&mut self, demand: Demand) -> bool {
         let jobs = self.jobs;
-        jobs.tried_by(demand).iter().any(|&(gpu_type, _)| self.has_room(gpu_type, demand.units()))
+        let gang = Gang { num_gpus: demand.units(), pod: jobs.gpus_per_pod_of(demand) };
+        jobs.tried_by(demand).iter().any(|&(gpu_type, _)| self.has_room(gpu_type, gang))
     }
 
     /// Returns false if a gang that could not be placed would not fit on a type even if all evictable stays left.
-    pub(super) fn has_room(&mut self, gpu_type: GpuType, num_gpus: u32) -> bool {
+    pub(super) fn has_room(&mut self, gpu_type: GpuType, gang: Gang) -> bool {
         match self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref()) {
             // A gang that is not placed may still find idle GPUs on a server that has enough of them.
             Some(reclaimable) if self.placer.is_monotone() => {
-                if num_gpus <= self.cluster.of_mut(gpu_type).largest {
-                    reclaimable.most_of(gpu_type) >= num_gpus
+                if gang.num_gpus <= self.cluster.of_mut(gpu_type).largest {
+                    reclaimable.most_of(gpu_type) >= gang.num_gpus
                 } else {
-                    self.placer.fits(&mut self.cluster, reclaimable, gpu_type, num_gpus)
+                    self.placer.fits(&mut self.cluster, reclaimable, gpu_type, gang)
                 }
             }
             _ => true,

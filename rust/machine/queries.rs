@@ -7,7 +7,7 @@ use super::cluster_state::ClusterState;
 use super::stays::Stay;
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
-use crate::placement::{Pools, Probes};
+use crate::placement::{Gang, Pools, Probes};
 use crate::record::StayRecord;
 use crate::speed::Speed;
 use crate::trace::Demand;
@@ -48,6 +48,18 @@ impl<S: Speed> ClusterState<'_, S> {
     #[inline]
     pub(crate) fn asks(&self, job: Job) -> u32 {
         self.jobs.num_gpus[job.index()]
+    }
+
+    /// Returns the GPUs of each pod of a job.
+    #[inline]
+    pub(crate) fn pod_of(&self, job: Job) -> u32 {
+        self.jobs.gpus_per_pod(job.index())
+    }
+
+    /// Returns what a job asks of a placement if it is to get that many GPUs.
+    #[inline]
+    pub(super) fn gang(&self, job: Job, num_gpus: u32) -> Gang {
+        Gang { num_gpus, pod: self.pod_of(job) }
     }
 
     /// Returns the units that a job requests: GPUs, or thousandths of one where the table has shares.
@@ -232,9 +244,9 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns whether a job could be placed on those idle GPUs, on any type that it may use, with the present U.
     pub(crate) fn fits(&mut self, probes: &Probes, job: Job) -> bool {
-        let num_gpus = self.asks(job);
+        let gang = self.gang(job, self.asks(job));
         let jobs = self.jobs;
-        jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+        jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, gang))
     }
 
     /// Places a job on the idle GPUs of `pools`, with their U. The grant then holds them, and no random number is used
@@ -251,9 +263,10 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns whether a job of a demand could be placed now. Jobs hold whole GPUs.
     pub(crate) fn can_place(&mut self, demand: Demand) -> bool {
         let (jobs, num_gpus) = (self.jobs, demand.units());
+        let gang = Gang { num_gpus, pod: jobs.gpus_per_pod_of(demand) };
         jobs.tried_by(demand).iter().any(|&(gpu_type, _)| {
             let pool = self.cluster.of_mut(gpu_type);
-            u64::from(num_gpus) <= pool.total_idle && self.placer.can_place(pool, num_gpus)
+            u64::from(num_gpus) <= pool.total_idle && self.placer.can_place(pool, gang)
         })
     }
 

@@ -5,6 +5,8 @@
 
 use super::cluster_state::ClusterState;
 use crate::ids::{Job, MILLI_GPU, Server};
+use crate::options::{Placement, Variant};
+use crate::placement::WITH_SHARES;
 use crate::speed::Speed;
 
 impl<S: Speed> ClusterState<'_, S> {
@@ -46,6 +48,18 @@ impl<S: Speed> ClusterState<'_, S> {
         Ok(())
     }
 
+    /// Checks that a placement is defined for the jobs of the table.
+    pub(crate) fn check_placement(&self, placement: Placement, variant: Variant) -> Result<(), String> {
+        if self.jobs.shares.is_some() && !WITH_SHARES.contains(&placement) {
+            return Err(format!("jobs hold shares of GPUs, which {} does not place", placement.name()));
+        }
+        if self.jobs.pods.is_some() && placement.places_gpu_by_gpu(variant) {
+            let name = if placement == Placement::Random { placement.name() } else { "--variant literal" };
+            return Err(format!("jobs have pods of several GPUs, and {name} places GPU by GPU"));
+        }
+        Ok(())
+    }
+
     /// Checks that a job may hold that many GPUs.
     pub(crate) fn check_size(&self, job: Job, given: u64) -> Result<(), String> {
         let (min, max) = self.jobs.range_of(job.index());
@@ -59,7 +73,7 @@ impl<S: Speed> ClusterState<'_, S> {
         })
     }
 
-    /// Checks that parts are as many GPUs as a job may hold, on different servers of the cluster.
+    /// Checks that parts are as many GPUs as a job may hold, in whole pods, on different servers of the cluster.
     pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
         self.check_size(job, parts.iter().map(|&(_, count)| u64::from(count)).sum())?;
         for (at, &(server, count)) in parts.iter().enumerate() {
@@ -72,6 +86,10 @@ impl<S: Speed> ClusterState<'_, S> {
             }
             if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
                 return Err(format!("server {} is named twice, or for 0 GPUs", server.number()));
+            }
+            let pod = self.pod_of(job);
+            if count % pod != 0 {
+                return Err(format!("pods of {pod} GPUs: {count} on server {}", server.number()));
             }
             if self.cluster.type_of(server) != self.cluster.type_of(parts[0].0) {
                 let (one, other) = (parts[0].0.number(), server.number());

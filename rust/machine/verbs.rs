@@ -60,7 +60,7 @@ impl<S: Speed> ClusterState<'_, S> {
     #[inline(always)]
     pub(super) fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
-        Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()) }
+        Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()), pod: self.pod_of(job) }
     }
 
     /// Releases what the latest `place` took, and takes back the random draws made since `rng`.
@@ -432,7 +432,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if !shares {
             // The GPUs were never released: their U stays the same.
             self.cluster.undo(job, &self.grant.parts);
-            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0 };
+            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0, pod: 1 };
             self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
         }
         rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());

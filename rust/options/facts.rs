@@ -3,7 +3,7 @@
 //! Invariant: no other code knows a policy by its name. Checks, tables and pages read its facts. For example, a run
 //! with outages checks whether its policy supports them, and is refused if not.
 
-use super::{Discipline, Options, Order, Placement, Setting, Value, registry};
+use super::{Discipline, Options, Order, Placement, Setting, Value, Variant, registry};
 use crate::error::{Error, Result};
 
 registry!(
@@ -108,6 +108,13 @@ impl Order {
 impl Placement {
     /// The placements that sum how long jobs will run.
     pub const CLAIRVOYANT: &'static [Self] = &[Self::LeastLoaded, Self::FaFfp, Self::Lbsgf, Self::SjfBco];
+
+    /// Returns whether it chooses single GPUs, and so divides pods of several.
+    #[must_use]
+    pub fn places_gpu_by_gpu(self, variant: Variant) -> bool {
+        let has_variants = matches!(self, Self::FaFfp | Self::Lbsgf | Self::SjfBco);
+        self == Self::Random || has_variants && variant == Variant::Literal
+    }
 }
 
 impl Discipline {

@@ -2,11 +2,13 @@
 //!
 //! A gang no larger than the largest server goes to the server with the fewest idle GPUs that holds it. A larger gang
 //! takes empty servers of the largest size. Its rest goes to the server that then has the most idle GPUs. For
-//! example, on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third.
+//! example, on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third. Pods stay whole: with 3
+//! GPUs per pod a gang of 21 takes 6 GPUs each of the first three servers that have them, and 3 of the emptiest one
+//! left.
 //!
 //! Cost: O(1) up to a server's size, O(servers used) above.
 
-use super::{Probe, Scratch, Shape};
+use super::{Gang, Probe, Scratch, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::ids::Server;
 
@@ -16,21 +18,41 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch,
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    whole_servers(cluster, claim.num_gpus, &mut scratch.chosen).is_some() && scratch.take(cluster, claim, grant)
+    let gang = Gang { num_gpus: claim.num_gpus, pod: claim.pod };
+    whole_servers(cluster, gang, &mut scratch.chosen).is_some() && scratch.take(cluster, claim, grant)
+}
+
+/// A gang larger than a server, as it is divided.
+struct Divided {
+    /// The pods of a whole server, GPUs.
+    most: u32,
+    /// Servers that give so many.
+    whole: u32,
+    /// GPUs of the pods left.
+    rest: u32,
+}
+
+/// Divides a gang; `None` if no server holds a pod.
+fn divided(gang: Gang, largest: u32) -> Option<Divided> {
+    let most = largest - largest % gang.pod;
+    let whole = gang.num_gpus.checked_div(most)?;
+    Some(Divided { most, whole, rest: gang.num_gpus - whole * most })
 }
 
 /// Returns whether the rule finds servers now.
 #[inline(always)]
-pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
+pub(super) fn can_place(cluster: &Cluster, gang: Gang) -> bool {
     let largest = cluster.largest;
-    if num_gpus <= largest {
-        return tightest(cluster, num_gpus).is_some();
+    if gang.num_gpus <= largest {
+        return tightest(cluster, gang.num_gpus).is_some();
     }
-    let Some(index) = cluster.by_idle() else { return false };
-    let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);
-    match index.with(largest).take(whole + 1).count() {
-        empty if empty > whole => true,
-        empty => empty == whole && (rest == 0 || index.most_below(largest).is_some_and(|most| most >= rest)),
+    let (Some(index), Some(gang)) = (cluster.by_idle(), divided(gang, largest)) else { return false };
+    let whole = gang.whole as usize;
+    match index.between(gang.most, largest).take(whole + 1).count() {
+        enough if enough > whole => true,
+        enough => {
+            enough == whole && (gang.rest == 0 || index.most_below(gang.most).is_some_and(|most| most >= gang.rest))
+        }
     }
 }
 
@@ -38,43 +60,47 @@ fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<Server> {
     cluster.by_idle()?.tightest(num_gpus)
 }
 
-/// Chooses empty servers of the largest size, and for the rest of the gang the server left with the most idle GPUs:
-/// another empty one, or the first with the highest idle count below that.
-fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(Server, u32)>) -> Option<()> {
+/// Chooses the first servers with enough idle GPUs for as many pods as the largest size holds, and for the rest of the
+/// gang the server left with the most idle GPUs, the first on ties.
+fn whole_servers(cluster: &Cluster, gang: Gang, chosen: &mut Vec<(Server, u32)>) -> Option<()> {
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
-    let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);
-    let mut empty = index.with(largest);
-    chosen.extend(empty.by_ref().take(whole).map(|s| (s, largest)));
-    if chosen.len() < whole {
+    let Divided { most, whole, rest } = divided(gang, largest)?;
+    chosen.extend(index.between(most, largest).take(whole as usize).map(|server| (server, most)));
+    if chosen.len() < whole as usize {
         return None;
     }
     if rest > 0 {
-        let left = empty.next().map(|s| (s, largest)).or_else(|| {
-            let most = index.most_below(largest)?;
-            index.with(most).next().map(|s| (s, most))
+        // Those with enough for a whole server that come behind the chosen ones, or else those with less.
+        let behind = chosen.last().map_or(0, |last| last.0.index() + 1);
+        let left = (most..=largest).rev().find_map(|idle| index.from(idle, behind)).or_else(|| {
+            let idle = index.most_below(most).filter(|&idle| idle >= rest)?;
+            index.with(idle).next()
         });
-        let (server, _) = left.filter(|&(_, idle)| idle >= rest)?;
-        chosen.push((server, rest));
+        chosen.push((left?, rest));
     }
     Some(())
 }
 
 /// Returns whether the rule finds servers among those idle GPUs: O(O_max).
-pub(super) fn fits(cluster: &Cluster, probe: &Probe, num_gpus: u32) -> bool {
+pub(super) fn fits(cluster: &Cluster, probe: &Probe, gang: Gang) -> bool {
     let largest = cluster.largest;
     let any_from = |least: u32, below: u32| probe.with_idle[least as usize..below as usize].iter().any(|&n| n > 0);
-    if num_gpus <= largest {
-        return any_from(num_gpus, largest + 1);
+    if gang.num_gpus <= largest {
+        return any_from(gang.num_gpus, largest + 1);
     }
-    let (whole, rest) = (num_gpus / largest, num_gpus % largest);
-    let empty = probe.with_idle[largest as usize];
-    empty > whole || (empty == whole && (rest == 0 || any_from(rest, largest)))
+    let Some(Divided { most, whole, rest }) = divided(gang, largest) else { return false };
+    let enough: u32 = probe.with_idle[most as usize..].iter().sum();
+    enough > whole || (enough == whole && (rest == 0 || any_from(rest, most)))
 }
 
-pub(super) fn fits_empty(num_gpus: u32, shape: &Shape) -> bool {
-    let Some(&(largest, empty)) = shape.0.first() else { return false };
-    let (whole, rest) = (num_gpus / largest, num_gpus % largest);
-    let most_other = shape.0.get(1).map_or(0, |&(size, _)| size);
-    num_gpus <= largest || empty > whole || (empty == whole && most_other >= rest)
+pub(super) fn fits_empty(gang: Gang, shape: &Shape) -> bool {
+    let Some(&(largest, _)) = shape.0.first() else { return false };
+    if gang.num_gpus <= largest {
+        return true;
+    }
+    let Some(Divided { most, whole, rest }) = divided(gang, largest) else { return false };
+    let (large, small) = shape.0.split_at(shape.0.partition_point(|&(size, _)| size >= most));
+    let enough: u32 = large.iter().map(|&(_, servers)| servers).sum();
+    enough > whole || (enough == whole && small.first().map_or(0, |&(size, _)| size) >= rest)
 }

@@ -12,7 +12,8 @@ use crate::options::Variant;
 
 /// Ranks servers by mean accumulated time, least first (Alg. 3, line 2). Takes the shortest prefix that offers
 /// lambda G_j GPUs (line 3): `literal` counts all GPUs of a server, `practical` its idle ones. If no prefix offers so
-/// many, the prefix is all servers. Chooses the G_j idle GPUs in it with least accumulated time (line 4).
+/// many, the prefix is all servers. Chooses the G_j idle GPUs in it with least accumulated time (line 4); pod by pod
+/// where pods have several GPUs.
 pub(super) fn place(
     cluster: &mut Cluster,
     claim: &Claim,
@@ -27,6 +28,7 @@ pub(super) fn place(
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     times.by_mean(|server| {
         let here = idle[server.index()];
+        let here = claim.whole_pods(here);
         let counted = if variant == Variant::Literal { sizes[server.index()] } else { here };
         offered += u64::from(counted);
         candidates += u64::from(here);
@@ -39,6 +41,10 @@ pub(super) fn place(
         return false;
     }
     scratch.pool.clear();
+    if claim.pod > 1 {
+        times.least_pods_of(&scratch.servers, claim, &mut scratch.pool, &mut scratch.chosen);
+        return scratch.take(cluster, claim, grant);
+    }
     for &server in &scratch.servers {
         times.idle_gpus(server, &mut scratch.pool);
     }

@@ -4,6 +4,7 @@
 //! placement reads. For example, `sjf-bco` is FA-FFP for gangs of up to kappa GPUs and LBSGF for larger ones, so it
 //! needs the indexes of both.
 
+mod binpack;
 mod consolidate;
 mod emptiest;
 mod fa_ffp;
@@ -17,7 +18,7 @@ mod random;
 mod share;
 mod worst_fit;
 
-use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::cluster::{Claim, Cluster, Grant, Needs, in_pods};
 use crate::ids::{GpuType, MILLI_GPU, Server};
 use crate::options::{Is, Options, Placement, Variant};
 use crate::rng::SplitMix64;
@@ -56,6 +57,15 @@ impl Scratch {
         }
         true
     }
+}
+
+/// What is asked of a placement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gang {
+    /// GPUs requested.
+    pub(crate) num_gpus: u32,
+    /// GPUs of each pod.
+    pub(crate) pod: u32,
 }
 
 /// Idle GPUs as they would be at another time.
@@ -128,7 +138,7 @@ impl Placer {
             Placement::SjfBco => (true, true),
             _ => (false, false),
         };
-        needs.by_idle = self.packs() || self.placement == Placement::Emptiest;
+        needs.by_idle = self.packs() || matches!(self.placement, Placement::Emptiest | Placement::Binpack);
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
         needs.with_idle = self.placement == Placement::FirstFit;
@@ -150,6 +160,9 @@ impl Placer {
         if cluster.total_idle < u64::from(claim.num_gpus) {
             return false;
         }
+        if claim.pod > 1 && cluster.idle_in_pods(claim.pod) < u64::from(claim.num_gpus) {
+            return false;
+        }
         cluster.mark();
         self.scratch.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
@@ -160,6 +173,7 @@ impl Placer {
             }
             (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Emptiest, _) => emptiest::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Binpack, _) => binpack::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.scratch, grant),
             (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {
@@ -193,42 +207,50 @@ impl Placer {
     }
 
     /// Returns whether a gang could be placed on those idle GPUs of a type, with U as it is now.
-    pub(crate) fn fits(&self, pools: &mut Pools, probes: &Probes, gpu_type: GpuType, num_gpus: u32) -> bool {
+    pub(crate) fn fits(&self, pools: &mut Pools, probes: &Probes, gpu_type: GpuType, gang: Gang) -> bool {
         let (cluster, probe) = (pools.of_mut(gpu_type), probes.of(gpu_type));
-        if probe.total < u64::from(num_gpus) {
+        if probe.total < u64::from(gang.num_gpus) {
             return false;
         }
         if self.packs() {
-            return consolidate::fits(cluster, probe, num_gpus);
+            return consolidate::fits(cluster, probe, gang);
         }
-        match (self.of(num_gpus), self.variant) {
-            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, Some(&probe.idle), num_gpus, self.lambda),
-            _ => true,
+        match (self.of(gang.num_gpus), self.variant) {
+            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, Some(&probe.idle), gang.num_gpus, self.lambda),
+            _ => gang.pod == 1 || in_pods(&probe.with_idle, gang.pod) >= u64::from(gang.num_gpus),
         }
     }
 
     /// Returns whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
-    pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32) -> bool {
+    pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32, pod: u32) -> bool {
         match cluster.shares() {
             Some(shares) if units < MILLI_GPU => shares.has_room(units),
-            _ => u64::from(units / MILLI_GPU) <= cluster.total_idle && self.can_place(cluster, units / MILLI_GPU),
+            _ => {
+                let gang = Gang { num_gpus: units / MILLI_GPU, pod };
+                u64::from(gang.num_gpus) <= cluster.total_idle && self.can_place(cluster, gang)
+            }
         }
     }
 
     /// Whether a gang for which there are enough idle GPUs could be placed on them now.
-    pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
+    pub(crate) fn can_place(&self, cluster: &mut Cluster, gang: Gang) -> bool {
         if self.packs() {
-            return consolidate::can_place(cluster, num_gpus);
+            return consolidate::can_place(cluster, gang);
         }
-        match (self.of(num_gpus), self.variant) {
-            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, None, num_gpus, self.lambda),
-            _ => true,
+        match (self.of(gang.num_gpus), self.variant) {
+            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, None, gang.num_gpus, self.lambda),
+            _ => gang.pod == 1 || cluster.idle_in_pods(gang.pod) >= u64::from(gang.num_gpus),
         }
     }
 
-    /// Returns whether a gang for which the cluster has enough GPUs could be placed on it when it is empty.
-    pub(crate) fn fits_empty(&self, num_gpus: u32, shape: &Shape) -> bool {
-        !self.packs() || consolidate::fits_empty(num_gpus, shape)
+    /// Returns whether a gang for which the cluster holds enough pods could be placed on it when it is empty.
+    pub(crate) fn fits_empty(&self, gang: Gang, shape: &Shape) -> bool {
+        !self.packs() || consolidate::fits_empty(gang, shape)
+    }
+
+    /// Returns whether it may spread a gang that one server would hold.
+    pub(crate) fn spreads(&self) -> bool {
+        !self.packs()
     }
 }
 
@@ -248,5 +270,10 @@ impl Shape {
             }
         }
         Self(shape)
+    }
+
+    /// Returns the GPUs of all pods of a size that the servers hold.
+    pub(crate) fn in_pods(&self, pod: u32) -> u64 {
+        self.0.iter().map(|&(size, servers)| u64::from(size - size % pod) * u64::from(servers)).sum()
     }
 }

@@ -427,7 +427,7 @@ mod tests {
         let types = [0, 1, 0].map(GpuType::new);
         let mut pools = Pools::new(&[2, 4, 2], Some(&types), placer.needs());
         let mut grant = Grant::default();
-        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0, share: 0 };
+        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0, share: 0, pod: 1 };
         assert!(pools.place_by(&mut placer, types[0], &claim, &mut grant));
         assert_eq!(grant.parts, [(Server::new(0), 2), (Server::new(2), 1)]);
         assert_eq!(pools.idle_by_server(), [0, 4, 1]);

@@ -16,6 +16,7 @@ pub(crate) const WITH_SHARES: &[Placement] = &[
     Placement::Consolidate,
     Placement::BestFit,
     Placement::WorstFit,
+    Placement::Binpack,
     Placement::Fgd,
     Placement::Random,
 ];

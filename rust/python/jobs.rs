@@ -7,8 +7,8 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    Chains, FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates, Recorded, Trials,
-    Types, job_columns,
+    Chains, FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Pods, Quota, Range, RateTable, Rates, Recorded,
+    Trials, Types, job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -46,6 +46,18 @@ impl<'a> Group<'a> for Noise<'a> {
 
     fn read((scale, batch): &'a Self::Given<'_>) -> PyResult<Self> {
         Ok(Self { scale: scale.as_slice()?, batch: batch.as_slice()? })
+    }
+}
+
+/// The pod size of every job, as a place among the sizes that occur.
+type PodColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>);
+
+impl<'a> Group<'a> for Pods<'a> {
+    type Given<'py> = PodColumns<'py>;
+    const TYPE: &'static str = "tuple[NDArray[np.uint32], NDArray[np.uint32]]";
+
+    fn read((of, sizes): &'a PodColumns<'_>) -> PyResult<Self> {
+        Ok(Self { of: of.as_slice()?, sizes: sizes.as_slice()? })
     }
 }
 

@@ -11,11 +11,11 @@ use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::ids::GpuType;
 use crate::machine::MOST_SLOTS;
-use crate::options::{ClockKind, Discipline, Feature, Is, Options, Order, Oversize};
-use crate::placement::{Placer, WITH_SHARES};
+use crate::options::{ClockKind, Discipline, Feature, Is, Options, Order, Oversize, Placement};
+use crate::placement::{Gang, Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{self, Jobs, OwnedTypes};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Refuses times that slots cannot count.
 pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
@@ -218,13 +218,16 @@ pub(super) fn keep(
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
+        let gang = Gang { num_gpus, pod: jobs.gpus_per_pod(row) };
         let refusal = if let Some(gpus) = quota_below(extras, row, num_gpus) {
             Some(Error::OverQuota { row, num_gpus, gpus })
         } else if let Some(trials) = &mut trials {
             trials.add(row, part, &on_types, placed[row])?
         } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if !placed[row] && !placer.fits_empty(num_gpus, &part.shape) {
+        } else if let Some(error) = too_many_pods(row, gang, part.shape.in_pods(gang.pod)) {
+            Some(error)
+        } else if !placed[row] && !placer.fits_empty(gang, &part.shape) {
             Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
         } else {
             None
@@ -241,6 +244,61 @@ pub(super) fn keep(
         }
     }
     Ok((kept, trials.map(Trials::finish)))
+}
+
+/// Returns the error of a gang whose servers hold too few pods. `in_pods`: the GPUs of the pods that they hold.
+pub(super) fn too_many_pods(row: usize, gang: Gang, in_pods: u64) -> Option<Error> {
+    let Gang { num_gpus, pod } = gang;
+    let error = || Error::TooManyPods { row, pods: num_gpus / pod, pod, available: in_pods / u64::from(pod) };
+    (u64::from(num_gpus) > in_pods).then(error)
+}
+
+/// Refuses placements that place GPU by GPU, and `repack` where pods would keep it from moving jobs.
+pub(super) fn check_pods(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
+    if jobs.pods.is_none() {
+        return Ok(());
+    }
+    let fail = |name, value: &str, expected: &str| {
+        let expected = format!("{expected}: the job table has pods of several GPUs; without gpus_per_pod it has none");
+        Err(Error::Option { name, value: value.to_owned(), expected })
+    };
+    if extras.log.is_none() && options.placement.places_gpu_by_gpu(options.variant) {
+        let (name, value) = match options.placement {
+            Placement::Random => ("placement", "random"),
+            _ => ("variant", options.variant.name()),
+        };
+        return fail(name, value, &format!("another, as {value} places GPU by GPU"));
+    }
+    if !options.is(Is::Moves) {
+        return Ok(());
+    }
+    if Placer::new(options).spreads() {
+        return fail(
+            "placement",
+            options.placement.name(),
+            "one of consolidate, best-fit, worst-fit, fgd, as repack moves jobs within one server",
+        );
+    }
+    let mut largest: BTreeMap<(u32, GpuType), u32> = BTreeMap::new();
+    for (server, &gpus) in spec.server_gpus.iter().enumerate() {
+        let of = |types: &[GpuType]| types.get(server).copied();
+        let own = (spec.server_vc.map_or(0, |vc| vc[server]), spec.server_types.and_then(of).unwrap_or(GpuType::NONE));
+        let most = largest.entry(own).or_default();
+        *most = gpus.max(*most);
+    }
+    let divides = |row: usize| largest.values().all(|most| most % jobs.gpus_per_pod(row) == 0);
+    match (0..jobs.len()).find(|&row| !divides(row)) {
+        None => Ok(()),
+        Some(row) => {
+            let expected = "a divisor of the GPUs of the largest server (of every GPU type) under repack, or nothing";
+            Err(Error::Value { row, column: "gpus_per_pod", value: jobs.gpus_per_pod(row).to_string(), expected })
+        }
+    }
 }
 
 /// Returns the GPU types on which a log places jobs, by (row, type).

@@ -26,8 +26,8 @@ use crate::trace::{FairShares, Jobs, OwnedTypes, Recorded, SideTables};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
-    check_checkpoints, check_extras, check_outages, check_policy, check_room, check_searches, check_services,
-    check_shares, check_slots, keep,
+    check_checkpoints, check_extras, check_outages, check_pods, check_policy, check_room, check_searches,
+    check_services, check_shares, check_slots, keep,
 };
 use parts::order_by_fifo;
 pub(crate) use parts::{Part, job_vcs, split};
@@ -149,6 +149,7 @@ pub(crate) fn prepare(
     jobs.validate(options.model)?;
     check_policy(jobs, extras, options)?;
     check_shares(jobs, extras, options)?;
+    check_pods(jobs, extras, spec, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
     check_services(jobs, extras, spec)?;

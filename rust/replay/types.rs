@@ -5,11 +5,12 @@
 //! the cluster has 8 T4s.
 
 use super::ClusterSpec;
+use super::checks::too_many_pods;
 use super::parts::Part;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::{ClockKind, Is, Model, Options, TypeOrder};
-use crate::placement::Placer;
+use crate::placement::{Gang, Placer};
 use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
 use std::collections::{BTreeSet, HashMap};
@@ -68,22 +69,25 @@ impl<'a> Trials<'a> {
     ) -> Result<Option<Error>> {
         let kind = &self.types.kinds[self.types.of[row] as usize];
         let num_gpus = self.jobs.num_gpus[row];
+        let gang = Gang { num_gpus, pod: self.jobs.gpus_per_pod(row) };
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
-        let (mut available, mut placeable, mut slow, mut no_rate) = (0, false, None, false);
+        let (mut available, mut most_in_pods, mut placeable, mut slow, mut no_rate) = (0, 0, false, None, false);
         let (measured, mut last) = (self.options.model == Model::Table, None);
         let placer = self.placer;
         let fits = |gpu_type: GpuType| {
             let empty = part.pools.get(gpu_type.index());
-            empty.is_some_and(|pool| placer.fits_empty(num_gpus, &pool.shape)) || log.contains(&(row as u32, gpu_type))
+            empty.is_some_and(|pool| placer.fits_empty(gang, &pool.shape)) || log.contains(&(row as u32, gpu_type))
         };
         // A log may come from another placement, for which every type has room.
         let anywhere = placed && !kind.allowed.iter().any(|&(gpu_type, _)| fits(gpu_type));
         for &(gpu_type, speed) in &kind.allowed {
             let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
             available = available.max(pool.total);
-            if u64::from(num_gpus) > pool.total || !(anywhere || fits(gpu_type)) {
-                placeable |= u64::from(num_gpus) > pool.total;
+            let in_pods = pool.shape.in_pods(gang.pod);
+            most_in_pods = most_in_pods.max(in_pods);
+            if u64::from(num_gpus) > in_pods || !(anywhere || fits(gpu_type)) {
+                placeable |= u64::from(num_gpus) > in_pods;
                 continue;
             }
             let servers = pool.few.of(num_gpus).unwrap_or(1);
@@ -110,6 +114,7 @@ impl<'a> Trials<'a> {
         if self.options.is(Is::AsRecorded) {
             ranked.sort_by_key(|choice| choice.1 != kind.recorded_on);
         }
+        let unplaceable = || Some(Error::Unplaceable { row, num_gpus, placement: self.options.placement.name() });
         let refusal = if !ranked.is_empty() {
             self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);
             None
@@ -117,10 +122,12 @@ impl<'a> Trials<'a> {
             return Err(Error::SlotTooShort { row, tau, slot: self.options.slot });
         } else if no_rate {
             Some(Error::NoRate { row })
-        } else if u64::from(num_gpus) > available || placeable {
+        } else if u64::from(num_gpus) > available || placeable && gang.pod == 1 {
             Some(Error::Oversize { row, num_gpus, available })
+        } else if placeable {
+            too_many_pods(row, gang, most_in_pods).or_else(unplaceable)
         } else {
-            Some(Error::Unplaceable { row, num_gpus, placement: self.options.placement.name() })
+            unplaceable()
         };
         self.ranked = ranked;
         Ok(refusal)

@@ -159,6 +159,9 @@ pub const TABLE: &[Column] = &[
         "from 1 to num_gpus; empty: num_gpus. The fewest GPUs that an elastic job may hold \
          ([who uses it](custom-policies.md#elastic-jobs))"),
     Column::count("max_gpus", "an integer >= num_gpus").mend(RIGID).about(">= num_gpus; empty: num_gpus. The most GPUs that it may hold"),
+    Column::count("gpus_per_pod", "an integer >= 1 that divides num_gpus").mend("{empty} for a job whose GPUs may lie anywhere").about(
+        ">= 1, divides num_gpus; empty: 1. The job is num_gpus / gpus_per_pod [pods](placements.md#pods), each on one server. Above \
+         1: no gpu_share, no min_gpus or max_gpus other than num_gpus"),
     Column::number("noise_scale", "a number of samples >= 0, or inf").at_least(0.0).or_infinity().unit("samples")
         .mend("{empty} for a job of which every sample counts in full")
         .about(
@@ -216,6 +219,8 @@ macro_rules! job_columns {
             compute_time: all f64 = "compute_time";
             /// The least and the most GPUs that a job may hold; `None` where every job takes exactly `num_gpus`.
             range: group Range = "range";
+            /// The pods of jobs, each of which lies on one server; `None` where every pod is one GPU.
+            pods: group Pods = "gpus_per_pod";
             /// The value of more samples at once to elastic jobs; `None` where each counts in full.
             noise: group Noise = "noise";
             /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.

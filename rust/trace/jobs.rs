@@ -5,6 +5,7 @@
 
 use super::chains::Chains;
 use super::columns::{check, columns, job_columns};
+use super::pods::Pods;
 use super::rates::Rates;
 use super::trials::Trials;
 use super::types::{Kind, Types};
@@ -61,7 +62,8 @@ impl Demand {
         self.0
     }
 
-    /// Returns a kind that tries the same GPU types in the same order; 0 where all GPUs are alike.
+    /// Returns a number that jobs share which try the same GPU types in the same order and have pods of one size; 0
+    /// where all GPUs are alike and every pod is one GPU.
     #[inline]
     #[must_use]
     pub const fn kind(self) -> usize {
@@ -124,6 +126,25 @@ impl Jobs<'_> {
     #[must_use]
     pub fn share_of(&self, row: usize) -> u32 {
         self.shares.map_or(0, |shares| shares[row])
+    }
+
+    /// Returns the GPUs of each pod of a row's job.
+    #[inline]
+    #[must_use]
+    pub fn gpus_per_pod(&self, row: usize) -> u32 {
+        self.pods.map_or(1, |pods| pods.sizes[pods.of[row] as usize])
+    }
+
+    /// Returns the GPUs of each pod of a demand.
+    #[inline]
+    #[must_use]
+    pub fn gpus_per_pod_of(&self, demand: Demand) -> u32 {
+        self.pods.map_or(1, |pods| pods.sizes[demand.kind() / self.kinds()])
+    }
+
+    /// Returns the number of kinds of GPU types.
+    fn kinds(&self) -> usize {
+        self.types.map_or(1, |types| types.kinds.len().max(1))
     }
 
     /// Returns the priority of a row's job as a rank: the highest priority is the least tier. 0 where all jobs have the
@@ -197,14 +218,18 @@ impl Jobs<'_> {
     #[must_use]
     pub fn demand(&self, job: Job) -> Demand {
         let order = self.kind_of(job).map_or(0, |kind| kind.order);
-        Demand(u64::from(self.units(job.index())) << 32 | u64::from(order))
+        let kind = self.pods.map_or(order, |pods| pods.of[job.index()] * self.kinds() as u32 + order);
+        Demand(u64::from(self.units(job.index())) << 32 | u64::from(kind))
     }
 
     /// Returns the GPU types that jobs of a demand try, in order; only `NONE` where all GPUs are alike.
     #[inline]
     #[must_use]
     pub fn tried_by(&self, demand: Demand) -> &[(GpuType, f64)] {
-        self.types.map_or(ALIKE, |types| &types.kinds[demand.kind()].allowed)
+        self.types.map_or(ALIKE, |types| {
+            let kind = if self.pods.is_some() { demand.kind() % types.kinds.len() } else { demand.kind() };
+            &types.kinds[kind].allowed
+        })
     }
 
     /// Returns the demands that occur, ascending.
@@ -215,7 +240,7 @@ impl Jobs<'_> {
             values.dedup();
             values
         }
-        if self.types.is_none() {
+        if self.types.is_none() && self.pods.is_none() {
             let units = (0..self.len()).map(|row| self.units(row)).collect();
             return distinct(units).into_iter().map(|units| Demand(u64::from(units) << 32)).collect();
         }
@@ -262,6 +287,18 @@ impl Jobs<'_> {
                 let (value, expected) = (self.share_of(row).to_string(), "a share of one GPU, for a job of 1 GPU");
                 return Err(Error::Value { row, column: "gpu_share", value, expected });
             }
+        }
+        for row in 0..self.pods.map_or(0, |_| self.len()) {
+            let size = self.pods.and_then(|pods| pods.sizes.get(pods.of[row] as usize).copied()).unwrap_or(0);
+            let expected = match self.num_gpus[row].checked_rem(size) {
+                Some(0) if size > 1 && self.share_of(row) > 0 => "1, for a job with a gpu_share",
+                Some(0) if size > 1 && self.range_of(row) != (self.num_gpus[row], self.num_gpus[row]) => {
+                    "1, for a job that may hold other numbers of GPUs"
+                }
+                Some(0) => continue,
+                _ => "an integer >= 1 that divides num_gpus",
+            };
+            return Err(Error::Value { row, column: "gpus_per_pod", value: size.to_string(), expected });
         }
         Ok(())
     }

@@ -19,7 +19,17 @@ from ringbco.trace.jobs import JobTable, from_frame
 
 PREEMPTIVE = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
 QUEUED = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")
-PLACEMENTS = ("first-fit", "consolidate", "emptiest", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco")
+PLACEMENTS = (
+    "first-fit",
+    "consolidate",
+    "binpack",
+    "emptiest",
+    "least-loaded",
+    "random",
+    "fa-ffp",
+    "lbsgf",
+    "sjf-bco",
+)
 
 
 def random_table(rnd: random.Random, vcs: list[str]) -> JobTable:

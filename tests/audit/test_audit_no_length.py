@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
 QUEUED = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")
 ELASTIC = ("afs", "optimus", "elastic-srtf")
-PLACEMENTS = ("first-fit", "consolidate", "emptiest", "least-loaded", "random", "worst-fit")
+PLACEMENTS = ("first-fit", "consolidate", "binpack", "emptiest", "least-loaded", "random", "worst-fit")
 SERVERS = ("1x2", "2x1", "2x4", "4x2", "3x1")
 
 

@@ -30,6 +30,7 @@ TYPES = {
     "deadline": pl.Float64,
     "min_gpus": pl.UInt32,
     "max_gpus": pl.UInt32,
+    "gpus_per_pod": pl.UInt32,
     "recorded_start": pl.Float64,
     "noise_scale": pl.Float64,
     "think_time": pl.Float64,

@@ -38,8 +38,8 @@ QUIET = ("late", "shuffled", "tiny", "sharing", "vcs", "placement", "aging", "ti
 """Features that may meet any order, discipline and placement."""
 ZEROS = ("iterations", "gradient_bytes", "compute_time")
 """Columns that are left out where they are all 0."""
-SHOWN = {0: 291}
-"""Cases in the place of others, for a fault that they alone have shown."""
+SHOWN = {0: (291, ("fifo", "conservative", "consolidate", "literal", "rar", "slot"))}
+"""Cases in the place of others, for a fault that they alone have shown: (seed, cell)."""
 NONE = 2**32 - 1
 NOTHING = {"num_gpus": 0, "cause": 0, "of_pass": 0, "time": -1.0, "verb": 255}
 """What a column of a log is left out for where all its rows have it; of the others NONE."""
@@ -59,12 +59,14 @@ def walked(number: int) -> CaseLines | None:
     from strategies import PLACEMENTS
 
     cells = list(product(ORDERS, QUEUES, PLACEMENTS, VARIANTS, MODELS, CLOCKS))
-    number = SHOWN.get(number, number)
     # Neighbours differ in everything: the step has no divisor in common with their number.
-    order, queue, placement, variant, model, clock = cells[number * 101 % len(cells)]
+    number, cell = SHOWN.get(number, (number, cells[number * 101 % len(cells)]))
+    order, queue, placement, variant, model, clock = cell
     rng = Random(f"walk {number}")
     names = {name for name in QUIET if rng.random() < max(0.25, FEATURES[name].coin)}
     names |= {name for name, wanted in (("ring", model == "rar"), ("slot", clock == "slot")) if wanted}
+    whole = placement != "random" and variant != "literal"
+    names |= {"pods"} if whole and Random(f"walk {number} pods").random() < 0.5 else set()
     case = build(f"walk {number}", tuple(names))
     case.options |= {"order": order, "queue": queue, "placement": placement, "variant": variant}
     return case_lines(f"walk {number}", case)

@@ -114,6 +114,12 @@ VARIED = [
     _large("srtf books", "users", "quotas", "books", "outages"),
     _large("fifo easy tree", "users", "tree", order="fairshare", half_life=3600.0, queue="easy"),
     _large("fifo tree", "users", "quotas", "books", "tree", order="fairshare", half_life=7200.0),
+    _large(
+        "fifo binpack pods", "pods", "priorities", "outages", placement="binpack", queue="skip", evict=True
+    ),
+    _large("sjf emptiest pods", "pods", "types", placement="emptiest", queue="easy"),
+    _large("fifo least-loaded pods", "pods", "rar", placement="least-loaded", queue="conservative"),
+    _large("srtf sjf-bco pods", "pods", "rar", placement="sjf-bco", kappa=2, lambda_=2.0),
 ]
 """One or more of each policy among other features."""
 
@@ -156,6 +162,8 @@ def _columns(rng: Random, case: Case, job: dict[str, Any], large: Large) -> None
         job["time_limit"] = job["time_limit"] and job["time_limit"] * job["duration"] + 60.0
     if "shares" in features:
         job["gpu_share"] = rng.choice((None, 0.2, 0.3, 0.5)) if gpus == 1 else None
+    if "pods" in features:
+        job["gpus_per_pod"] = rng.choice([pod for pod in (1, 2, 3, 4, 8) if gpus % pod == 0])
     if "priorities" in features:
         job["priority"] = rng.choice((0, 0, 0, 1, 5))
         job["preemptible"] = rng.random() < 0.8

@@ -164,6 +164,7 @@ class Model:
             vc,
             round(1000 * (job.get("gpu_share") or 0.0)),
             self.ties[row],
+            job.get("gpus_per_pod") or 1,
         )
         if self.told["model"] != "table":
             return plain

@@ -192,6 +192,16 @@ def shares(rng: Random, case: Case) -> None:
         job["gpu_share"] = rng.choice((0.1, 0.25, 0.5, 0.5, 0.6, 0.75)) if small else None
 
 
+@feature(0.3)
+def pods(rng: Random, case: Case) -> None:
+    """Pods of several GPUs, of jobs that ask for neither a share nor a range of them."""
+    shares, single = "gpu_share" in case.jobs[0], rng.random() < 0.2
+    for job in case.jobs:
+        sizes = [gpus for gpus in range(2, job["num_gpus"] + 1) if job["num_gpus"] % gpus == 0]
+        whole = sizes and not (shares and job["gpu_share"]) and rng.random() < 0.75
+        job["gpus_per_pod"] = rng.choice(sizes) if whole and not single else rng.choice((1, None))
+
+
 @feature(0.5)
 def interference(rng: Random, case: Case) -> None:
     if any(job.get("gpu_share") for job in case.jobs):

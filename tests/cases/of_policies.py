@@ -13,7 +13,7 @@ from strategies import PLACEMENTS
 def elastic(rng: Random, case: Case) -> None:
     for job in case.jobs:
         least, most = rng.randint(1, job["num_gpus"]), job["num_gpus"] + rng.choice((0, 1, 2, 4))
-        rigid = rng.random() < 0.2 or job.get("gpu_share")
+        rigid = rng.random() < 0.2 or job.get("gpu_share") or (job.get("gpus_per_pod") or 1) > 1
         job["min_gpus"], job["max_gpus"] = (None, None) if rigid else (least, most)
 
 

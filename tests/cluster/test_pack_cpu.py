@@ -194,7 +194,9 @@ def naive(
     return given / capacity
 
 
-@pytest.mark.parametrize("placement", ["first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random"])
+@pytest.mark.parametrize(
+    "placement", ["first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "fgd", "random"]
+)
 def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
     rng, short_of_cpu, too_large, typed = random.Random(placement), 0, 0, 0
     for seed in range(90):

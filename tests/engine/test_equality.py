@@ -96,7 +96,9 @@ def test_random_cases(placement: str) -> None:
     for number in range(PAIRS):
         rnd = random.Random(f"{placement} {number}")
         base = bases[number % len(bases)]
-        case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
+        case = build_case(
+            rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1, pods=rnd.random() < 0.5
+        )
         finished += check(case)
     assert finished > 0.9 * PAIRS
 
@@ -106,10 +108,11 @@ def test_random_cases(placement: str) -> None:
     base=st.sampled_from(COMBINATIONS),
     vcs=st.booleans(),
     oversize=st.booleans(),
+    pods=st.booleans(),
 )
 @settings(max_examples=PAIRS, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool) -> None:
-    check(build_case(rnd, base, vcs=vcs, oversize=oversize))  # type: ignore[arg-type]
+def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool, pods: bool) -> None:
+    check(build_case(rnd, base, vcs=vcs, oversize=oversize, pods=pods))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -130,7 +133,13 @@ def test_end_to_end(tmp_path: Path) -> None:
     numbers = range(0, len(COMBINATIONS), 3 * STEP)
     for number in numbers:
         rnd = random.Random(f"end to end {number}")
-        case = build_case(rnd, COMBINATIONS[number], vcs=rnd.random() < 0.2, oversize=rnd.random() < 0.2)
+        case = build_case(
+            rnd,
+            COMBINATIONS[number],
+            vcs=rnd.random() < 0.2,
+            oversize=rnd.random() < 0.2,
+            pods=rnd.random() < 0.3,
+        )
         try:
             story = story_of(case)
         except StuckError:

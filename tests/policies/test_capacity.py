@@ -170,7 +170,7 @@ def drawn(seed: int) -> tuple[pl.DataFrame, Cluster, str, dict[str, Any]]:
     options: dict[str, Any] = {
         "model": draw.choice(["fixed", "rar"]),
         "clock": draw.choice(["continuous", "slot"]),
-        "placement": draw.choice(["consolidate", "first-fit", "random", "sjf-bco", "worst-fit", "emptiest"]),
+        "placement": draw.choice(["consolidate", "first-fit", "random", "sjf-bco", "worst-fit", "binpack"]),
         "oversize": "drop",
         "preempt_cost": draw.choice([0.0, 10.0, 30.0]),
         "checkpoint_interval": draw.choice([0.0, 50.0, 1800.0]),

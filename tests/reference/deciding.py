@@ -358,6 +358,9 @@ def deciding_world(
                 if any(rooms[server, gpu] < share for gpu in wanted):
                     raise ImpossibleError
                 result += [(server, gpu) for gpu in wanted]
+            held = [sum(server == other for other, _ in result) for server, _ in parts]
+            if any(gpus % self.jobs[row].pod for gpus in held):
+                raise ImpossibleError
             self.check(row, len(result))
             return result
 

@@ -13,7 +13,8 @@ class Job:
     """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster.
 
     share: thousandths of one GPU, 0 for whole GPUs (`shares`). tie: the less, the sooner it goes of those
-    submitted with it; of the same, the upper row (`--ties`).
+    submitted with it; of the same, the upper row (`--ties`). pod: GPUs of each of its pods, which lies on one
+    server.
     """
 
     submit: float
@@ -25,6 +26,7 @@ class Job:
     vc: int | None = None
     share: int = 0
     tie: int = 0
+    pod: int = 1
 
     def seconds(self, num_servers: int) -> float | None:
         """What an iteration was measured to take on so many servers; None: eq. 8 says it."""

@@ -32,55 +32,81 @@ def place(job: Job, cluster: ClusterState, options: Options, rng: int) -> tuple[
         name = "fa-ffp" if job.num_gpus <= options.kappa else "lbsgf"
     if name == "random":
         return _random(job.num_gpus, cluster, rng)
+    return (_whole_pods(name, job, cluster, options) if holds(job, cluster) else None), rng
+
+
+def holds(job: Job, cluster: ClusterState) -> bool:
+    """Whether the idle GPUs of the servers are enough for its pods, each on one server."""
+    pods = sum(len(cluster.idle_on(s)) // job.pod for s in cluster.sizes)
+    return pods >= job.num_gpus // job.pod
+
+
+def _whole_pods(name: str, job: Job, cluster: ClusterState, options: Options) -> list[GPU] | None:
+    w, g = job.num_gpus, job.pod
+    idle = {s: len(cluster.idle_on(s)) for s in sorted(cluster.sizes)}
     if name == "first-fit":
-        return _first_fit(job.num_gpus, cluster), rng
+        return _in_order(job, list(idle), cluster)
     if name == "emptiest":
-        return _emptiest(job.num_gpus, cluster), rng
+        return _in_order(job, sorted(idle, key=lambda s: (-(idle[s] // g), s)), cluster)
+    if name == "binpack":
+        return _in_order(job, sorted(idle, key=lambda s: (idle[s], s)), cluster)
     if name == "consolidate":
-        return _consolidate(job.num_gpus, cluster), rng
+        return _consolidate(job, cluster)
     if name == "least-loaded" or (name == "fa-ffp" and options.variant == "literal"):
-        return _least_loaded(job.num_gpus, cluster), rng
+        return _pod_by_pod(job, cluster.idle, cluster)
     if name == "fa-ffp":
-        return _fa_ffp(job.num_gpus, cluster), rng
+        return _fa_ffp(w, g, cluster)
     if name == "lbsgf":
-        return _lbsgf(job.num_gpus, cluster, options), rng
+        return _lbsgf(job, cluster, options)
     raise ValueError(name)
 
 
-def _first_fit(w: int, cluster: ClusterState) -> list[GPU] | None:
-    return cluster.idle[:w] if len(cluster.idle) >= w else None
+def _in_order(job: Job, servers: Sequence[int], cluster: ClusterState) -> list[GPU]:
+    """As many pods of each server as it holds, until there are enough."""
+    gpus: list[GPU] = []
+    for s in servers:
+        here = cluster.idle_on(s)
+        gpus += here[: min(len(here) // job.pod * job.pod, job.num_gpus - len(gpus))]
+    return gpus
 
 
-def _emptiest(w: int, cluster: ClusterState) -> list[GPU] | None:
-    emptiest = sorted(cluster.idle, key=lambda gpu: (-len(cluster.idle_on(gpu[0])), gpu))
-    return emptiest[:w] if len(emptiest) >= w else None
+def _pod_by_pod(job: Job, idle: Sequence[GPU], cluster: ClusterState) -> list[GPU]:
+    """Each pod where its GPUs with least U have the least sum, added up by index; ties the lower server."""
+    left, gpus = list(idle), list[GPU]()
+    while len(gpus) < job.num_gpus:
+        choices = []
+        for s in cluster.sizes:
+            pod = cluster.least([gpu for gpu in left if gpu[0] == s], job.pod)
+            if len(pod) == job.pod:
+                total = 0.0
+                for gpu in sorted(pod):
+                    total += cluster.load[gpu]
+                choices.append((total, s, pod))
+        _, _, pod = min(choices, key=lambda choice: choice[:2])
+        gpus += pod
+        left = [gpu for gpu in left if gpu not in pod]
+    return gpus
 
 
-def _least_loaded(w: int, cluster: ClusterState) -> list[GPU] | None:
-    return cluster.least(cluster.idle, w) if len(cluster.idle) >= w else None
-
-
-def _consolidate(w: int, cluster: ClusterState) -> list[GPU] | None:
+def _consolidate(job: Job, cluster: ClusterState) -> list[GPU] | None:
+    w, g = job.num_gpus, job.pod
     largest = max(cluster.sizes.values())
+    idle = {s: cluster.idle_on(s) for s in sorted(cluster.sizes)}
     if w <= largest:
-        holding = [s for s in cluster.sizes if len(cluster.idle_on(s)) >= w]
-        if not holding:
-            return None
-        return cluster.idle_on(min(holding, key=lambda s: (len(cluster.idle_on(s)), s)))[:w]
-    whole = [s for s, size in cluster.sizes.items() if size == largest and len(cluster.idle_on(s)) == size]
-    count, rest = divmod(w, largest)
-    if len(whole) < count:
+        holding = [s for s in idle if len(idle[s]) >= w]
+        return idle[min(holding, key=lambda s: (len(idle[s]), s))][:w] if holding else None
+    most = largest // g
+    count, rest = divmod(w // g, most)
+    chosen = [s for s in idle if len(idle[s]) >= g * most][:count]
+    if len(chosen) < count:
         return None
-    chosen = whole[:count]
-    gpus = [g for s in chosen for g in cluster.idle_on(s)]
+    gpus = [gpu for s in chosen for gpu in idle[s][: g * most]]
     if rest:
-        others = [s for s in cluster.sizes if s not in chosen]
-        if not others:
+        others = [s for s in idle if s not in chosen]
+        last = min(others, key=lambda s: (-len(idle[s]), s), default=None)
+        if last is None or len(idle[last]) < g * rest:
             return None
-        last = min(others, key=lambda s: (-len(cluster.idle_on(s)), s))
-        if len(cluster.idle_on(last)) < rest:
-            return None
-        gpus += cluster.idle_on(last)[:rest]
+        gpus += idle[last][: g * rest]
     return gpus
 
 
@@ -106,10 +132,8 @@ def _random(w: int, cluster: ClusterState, rng: int) -> tuple[list[GPU] | None, 
     return [cluster.idle[rank] for rank in sorted(taken)], rng
 
 
-def _fa_ffp(w: int, cluster: ClusterState) -> list[GPU] | None:
+def _fa_ffp(w: int, g: int, cluster: ClusterState) -> list[GPU]:
     """The practical reading: few idle GPUs first, opened servers before unopened ones."""
-    if len(cluster.idle) < w:
-        return None
     opened = [s for s, size in cluster.sizes.items() if len(cluster.idle_on(s)) < size]
     unopened = [s for s in cluster.sizes if s not in opened]
     for group in (opened, unopened):
@@ -120,11 +144,12 @@ def _fa_ffp(w: int, cluster: ClusterState) -> list[GPU] | None:
     gpus: list[GPU] = []
     for group in (opened, unopened):
         for s in sorted(group, key=lambda s: (-len(cluster.idle_on(s)), s)):
-            gpus += cluster.least(cluster.idle_on(s), w - len(gpus))
+            here = cluster.idle_on(s)
+            gpus += cluster.least(here, min(len(here) // g * g, w - len(gpus)))
     return gpus
 
 
-def _lbsgf(w: int, cluster: ClusterState, options: Options) -> list[GPU] | None:
+def _lbsgf(job: Job, cluster: ClusterState, options: Options) -> list[GPU] | None:
     def mean_load(s: int) -> float:
         total = 0.0
         for g in range(cluster.sizes[s]):
@@ -132,14 +157,17 @@ def _lbsgf(w: int, cluster: ClusterState, options: Options) -> list[GPU] | None:
         return total / cluster.sizes[s]
 
     prefix: list[int] = []
-    room = 0
+    room = candidates = 0
     for s in sorted(cluster.sizes, key=lambda s: (mean_load(s), s)):
-        if room >= options.lambda_ * w:
+        if room >= options.lambda_ * job.num_gpus:
             break
         prefix.append(s)
-        room += cluster.sizes[s] if options.variant == "literal" else len(cluster.idle_on(s))
-    candidates = [g for g in cluster.idle if g[0] in prefix]
-    return cluster.least(candidates, w) if len(candidates) >= w else None
+        whole = len(cluster.idle_on(s)) // job.pod * job.pod
+        candidates += whole
+        room += cluster.sizes[s] if options.variant == "literal" else whole
+    if candidates < job.num_gpus:
+        return None
+    return _pod_by_pod(job, [g for g in cluster.idle if g[0] in prefix], cluster)
 
 
 def clusters(

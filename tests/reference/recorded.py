@@ -68,9 +68,10 @@ class Recorded:
         if whole:
             return [(min(whole)[1], job.num_gpus)]
         parts, missing = [], job.num_gpus
-        for server, idle in sorted(here, key=lambda one: (-one[1], one[0])):
+        pods = [(server, idle // job.pod * job.pod) for server, idle in here if idle >= job.pod]
+        for server, held in sorted(pods, key=lambda one: (-one[1], one[0])):
             if missing:
-                parts.append((server, min(idle, missing)))
+                parts.append((server, min(held, missing)))
                 missing -= parts[-1][1]
         return None if missing else parts
 

@@ -63,6 +63,7 @@ def run_core(case: Case, **more: Any) -> Run:
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
 
+    pods, place_of_pod = np.unique(column("pod", np.uint32), return_inverse=True)
     net = case.net
     split = case.server_vc is not None
     jobs = {
@@ -80,6 +81,7 @@ def run_core(case: Case, **more: Any) -> Run:
         "rates": None,
         "checkpoint_interval": more.pop("checkpoint_intervals", None),
         "trials": None,
+        "pods": (place_of_pod.astype(np.uint32), pods) if pods.max() > 1 else None,
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),

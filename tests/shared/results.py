@@ -97,6 +97,8 @@ def frame_of(case: Case) -> pl.DataFrame:
             "fp_time": [job.compute_time for job in jobs],
         }
     )
+    if any(job.pod > 1 for job in jobs):
+        frame = frame.with_columns(gpus_per_pod=pl.Series([job.pod for job in jobs]))
     if case.server_vc is not None:
         frame = frame.with_columns(vc=pl.Series([f"vc{job.vc}" for job in jobs]))
     return frame

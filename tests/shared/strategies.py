@@ -8,16 +8,18 @@ events coincide exactly, ugly ones make every rounding count.
 import itertools
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reference import Job, Net, Options
 from reference.model import fewest_servers, iteration_time
+from reference.placement import ClusterState, place
 
 ORDERS = ("fifo", "sjf", "smallest")
 QUEUES = ("strict", "skip", "easy")
 PLACEMENTS = (
     "first-fit",
     "consolidate",
+    "binpack",
     "emptiest",
     "least-loaded",
     "random",
@@ -51,11 +53,18 @@ class Case:
 
 
 def build_case(
-    rnd: random.Random, base: Options, *, vcs: bool = False, oversize: bool = False, most: int = 12
+    rnd: random.Random,
+    base: Options,
+    *,
+    vcs: bool = False,
+    oversize: bool = False,
+    pods: bool = False,
+    most: int = 12,
 ) -> Case:
     """A tiny replay with the algorithms of `base`: 1 to `most` jobs on 1 to 5 servers of 1 to 8 GPUs.
 
-    With `vcs` the servers are split into virtual clusters; with `oversize` some jobs fit nowhere: dropped.
+    With `vcs` the servers are split into virtual clusters; with `oversize` some jobs fit nowhere: dropped;
+    with `pods` most jobs of several GPUs have pods of several, unless the placement places GPU by GPU.
     """
     servers = _servers(rnd)
     flavour = rnd.choice(("whole", "dyadic", "ugly"))
@@ -94,7 +103,25 @@ def build_case(
         seed=rnd.choice((0, 1, 12345, 2**64 - 1)),
         oversize="drop" if oversize else "error",
     )
+    if pods and base.placement != "random" and base.variant != "literal":
+        jobs = [_in_pods(rnd, job, servers, server_vc, options) for job in jobs]
     return Case(tuple(jobs), servers, net, options, server_vc)
+
+
+def _in_pods(
+    rnd: random.Random,
+    job: Job,
+    servers: tuple[int, ...],
+    server_vc: tuple[int, ...] | None,
+    options: Options,
+) -> Job:
+    """The job in pods; where none may be too large, only in such as the empty cluster holds."""
+    sizes = {s: g for s, g in enumerate(servers) if server_vc is None or server_vc[s] == job.vc}
+    pods = replace(job, pod=rnd.choice([g for g in range(1, job.num_gpus + 1) if job.num_gpus % g == 0]))
+    gpus = [(s, gpu) for s, size in sizes.items() for gpu in range(size)]
+    empty = ClusterState(sizes, gpus, dict.fromkeys(gpus, 0.0))
+    fits = options.oversize == "drop" or place(pods, empty, options, 0)[0] is not None
+    return pods if fits else job
 
 
 def _servers(rnd: random.Random) -> tuple[int, ...]:

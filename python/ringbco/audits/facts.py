@@ -26,6 +26,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.validation import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
+from ringbco.trace.pods import pod_sizes
 from ringbco.trace.shares import thousandths
 
 Floats = NDArray[np.float64]
@@ -67,6 +68,7 @@ class Facts:
     most: Ints
     done: int
     share: Ints
+    pod: Ints
     on_gpus: gpu_rows.OnGpus | None
     vc: Ints
     server_vc: Ints
@@ -242,6 +244,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         most=gpus_of(table.frame, "max_gpus")[row].astype(np.int64),
         done=done,
         share=np.zeros(row.size, np.int64) if shares is None else shares[row].astype(np.int64),
+        pod=pod_sizes(table.frame)[row],
         on_gpus=on_gpus,
         vc=vc_of_row[row],
         server_vc=server_vc,

@@ -37,6 +37,7 @@ from ringbco.trace import profiles, schema
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.owners import names_of
+from ringbco.trace.pods import pod_sizes
 from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import BOOKS, Quotas
 from ringbco.trace.services import Services
@@ -144,6 +145,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         id=frame["job_id"].cast(pl.String),
         submit=np.zeros(frame.height) if planned else known.arrivals.time,
         gpus=frame["num_gpus"].to_numpy().astype(np.int64),
+        pod=pod_sizes(frame),
         duration=_floats(frame["duration"]),
         iterations=workload.iterations.astype(np.float64),
         gradient=workload.gradient_bytes,

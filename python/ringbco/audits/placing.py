@@ -39,7 +39,7 @@ def check_stays(check: Check, facts: Facts, ragged: Ints) -> None:
 def check_gangs(check: Check, facts: Facts) -> None:
     """The GPUs of each stay add up to num_gpus, those of an elastic job to min_gpus to max_gpus.
 
-    A share is that of the job table.
+    On each server they are whole pods. A share is that of the job table.
     """
     key = facts.a_job * (facts.a_stay.max(initial=0) + 1) + facts.a_stay
     if (key[1:] >= key[:-1]).all():
@@ -69,6 +69,13 @@ def check_gangs(check: Check, facts: Facts) -> None:
     )
     empty = check.broken(facts.a_gpus == 0)
     blame_stays(check, facts, empty, "a stay of 0 GPUs; expected at least 1")
+    pod = facts.pod[facts.a_job]
+    blame_stays(
+        check,
+        facts,
+        check.broken(facts.a_gpus % pod != 0),
+        lambda i: f"{facts.a_gpus[i]} GPUs; expected whole pods of {pod[i]}",
+    )
     sharing.check_holdings(check, facts)
 
 

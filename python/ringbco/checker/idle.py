@@ -63,6 +63,11 @@ class Pool:
             self._holding[gpus] = steps(moves.time, change, int((self.sizes >= gpus).sum()))
         return self._holding[gpus]
 
+    def pods(self, size: int) -> Steps:
+        """How many pods of so many GPUs its servers hold; of one GPU: its empty GPUs."""
+        change = self.moves.after // size - self.moves.before // size
+        return self.empty if size == 1 else steps(self.moves.time, change, int((self.sizes // size).sum()))
+
 
 class Placeable:
     """The pools of a cluster, and who may go where."""
@@ -81,24 +86,26 @@ class Placeable:
         jobs = self.jobs
         may = np.ones((len(jobs), 1), np.bool_) if jobs.types is None else jobs.types.copy()
         for kind in range(self.kinds):
-            few = self._fewest(jobs.in_vc * self.kinds + kind, jobs.gpus)
+            few = self._fewest(jobs.in_vc * self.kinds + kind)
             rows = np.flatnonzero(may[:, kind] & (few > 0))
             may[:, kind] = False
             may[rows[self._moves(rows, kind, few[rows])], kind] = True
         return may
 
-    def _fewest(self, key: Ints, gpus: Ints) -> Ints:
-        """The fewest servers of a pool that hold so many GPUs; 0 where the placement never finds them."""
+    def _fewest(self, key: Ints) -> Ints:
+        """The fewest servers of each job's pool that have its GPUs; 0 where no placement finds them."""
         found = np.zeros(key.size, np.int64)
         for pool in np.unique(key).tolist():
             sizes = np.sort(self.cluster.gpus[self.key == pool])[::-1]
             if not sizes.size:
                 continue
             sums, mine = np.cumsum(sizes), np.flatnonzero(key == pool)
-            asked, inverse = np.unique(gpus[mine], return_inverse=True)
-            fits = [_packs(sizes, one) if self.packing else one <= sums[-1] for one in asked.tolist()]
-            few = np.where(fits, np.searchsorted(sums, asked) + 1, 0)
-            found[mine] = few[inverse]
+            gangs = np.stack([self.jobs.gpus[mine], self.jobs.pod[mine]], axis=1)
+            asked, inverse = np.unique(gangs, axis=0, return_inverse=True)
+            holds = _packs if self.packing else _holds
+            fits = [holds(sizes, *gang) for gang in asked.tolist()]
+            few = np.where(fits, np.searchsorted(sums, asked[:, 0]) + 1, 0)
+            found[mine] = few[inverse.reshape(-1)]
         return found
 
     def _moves(self, rows: Ints, kind: int, servers: Ints) -> Bools:
@@ -139,7 +146,8 @@ class Placeable:
         since = np.concatenate([stays.since[rows], np.zeros(turns.size)])
         until = np.concatenate([stays.start[rows], turn[turns]])
         few, apart = np.zeros(job.size), np.zeros(job.size)
-        demand = np.stack([jobs.in_vc[job], jobs.gpus[job], np.zeros(job.size, np.int64)], axis=1)
+        none = np.zeros(job.size, np.int64)
+        demand = np.stack([jobs.in_vc[job], jobs.gpus[job], none, jobs.pod[job]], axis=1)
         if jobs.share is not None:
             demand[:, 2] = jobs.share[job]
         tries = self.tries[job] if jobs.types is not None else np.ones((job.size, 1), np.bool_)
@@ -154,9 +162,9 @@ class Placeable:
         bounds = np.append(np.searchsorted(of[order], np.arange(at.size)), job.size)
         for number, one in enumerate(at.tolist()):
             mine = order[bounds[number] : bounds[number + 1]]
-            vc, gpus, share = demand[one].tolist()
+            vc, gpus, share, pod = demand[one].tolist()
             own = [vc * self.kinds + kind for kind in np.flatnonzero(tries[one]).tolist()]
-            state = pools.state(own, gpus, share, (since[mine], until[mine]))
+            state = pools.state(own, (gpus, pod), share, (since[mine], until[mine]))
             few[mine] = Waiting.of(state, FEW).between(since[mine], until[mine])
             apart[mine] = Waiting.of(state, APART).between(since[mine], until[mine])
         stays.few[rows], stays.apart[rows] = few[: rows.size], apart[: rows.size]
@@ -175,13 +183,22 @@ class Placeable:
         return turn, order
 
 
-def _packs(sizes: Ints, gpus: int) -> bool:
-    """Whether so many GPUs are one server's, or whole largest servers' and one more's; largest first."""
+def _holds(sizes: Ints, gpus: int, pod: int) -> bool:
+    """Whether servers hold so many GPUs in pods of one size."""
+    return int((sizes // pod).sum()) * pod >= gpus
+
+
+def _packs(sizes: Ints, gpus: int, pod: int) -> bool:
+    """Whether so many GPUs are one server's, or as many as the largest holds, of several, and one more's.
+
+    sizes: largest first.
+    """
     largest = int(sizes[0])
-    if gpus <= largest:
-        return True
-    whole, rest = divmod(gpus, largest)
-    return bool((sizes >= largest).sum() >= whole) and (not rest or bool((sizes >= rest).sum() > whole))
+    if gpus <= largest or pod > largest:
+        return gpus <= largest
+    most = largest - largest % pod
+    whole, rest = divmod(gpus, most)
+    return bool((sizes >= most).sum() >= whole) and (not rest or bool((sizes >= rest).sum() > whole))
 
 
 class Pools:
@@ -207,16 +224,22 @@ class Pools:
                     pool.rooms[share] = steps(own.time, change, count)
             self.pools[key] = pool
 
-    def state(self, keys: list[int], gpus: int, share: int, waits: tuple[Floats, Floats]) -> Steps:
-        """Whether a demand fits in some of its pools and, if not, what is in its way, over time."""
+    def state(
+        self, keys: list[int], gang: tuple[int, int], share: int, waits: tuple[Floats, Floats]
+    ) -> Steps:
+        """Whether a demand fits in some of its pools and, if not, what is in its way, over time.
+
+        gang: its GPUs, and those of each pod.
+        """
         pools = [self.pools[key] for key in keys if key in self.pools]
         found: Steps | None = None
         for pool in pools:
-            own = self._in_one(pool, gpus, share, waits)
+            own = self._in_one(pool, gang, share, waits)
             found = own if found is None else _either(found, own)
         return found or Steps(np.zeros(0), np.array([FEW]))
 
-    def _in_one(self, pool: Pool, gpus: int, share: int, waits: tuple[Floats, Floats]) -> Steps:
+    def _in_one(self, pool: Pool, gang: tuple[int, int], share: int, waits: tuple[Floats, Floats]) -> Steps:
+        gpus, pod = gang
         enough = atleast(pool.idle, share or MILLI_GPU * gpus)
         least_busy = self.inputs.least_busy
         if share:
@@ -227,12 +250,13 @@ class Pools:
             looked = self._least_busy.fits(pool.servers, least_busy.spread * gpus, gpus, waits)
             fits = compact(Steps(*looked))
         elif not self.room.packing:
-            fits = atleast(pool.empty, gpus)
+            fits = atleast(pool.pods(pod), gpus // pod)
         elif gpus <= pool.largest:
             fits = atleast(pool.holding(gpus), 1)
         else:
-            whole, rest = divmod(gpus, pool.largest)
-            fits = atleast(pool.holding(pool.largest), whole)
+            most = pool.largest - pool.largest % pod
+            whole, rest = divmod(gpus, most)
+            fits = atleast(pool.holding(most), whole)
             if rest:
                 fits = both(fits, atleast(pool.holding(rest), whole + 1))
         return _state(enough, fits)

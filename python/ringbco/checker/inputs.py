@@ -32,9 +32,9 @@ NONE: Final = -1
 class Jobs:
     """The job table, an entry per row. A column is None where it says nothing.
 
-    compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
-    share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster. vc_said: as the
-    table names it. plain: the columns that the engine reads as they are, by name, with its value for an empty
+    pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job.
+    noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.
+    vc_said: as the table names it. plain: the columns that the engine reads as they are, by name, with its value for an empty
     cell; those that say nothing are not there.
 
     log_start, log_end: when the log says that it started, and ended, s.
@@ -49,6 +49,7 @@ class Jobs:
     id: pl.Series
     submit: Floats
     gpus: Ints
+    pod: Ints
     duration: Floats
     iterations: Floats
     gradient: Floats

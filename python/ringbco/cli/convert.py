@@ -31,6 +31,8 @@ mode NAME: philly, slurm: how attempts become a job. span: from first start to l
   the one before (column after); last: only the last. Default: span for philly, split for slurm.
 known_vcs: philly, helios: drop jobs of virtual clusters without servers; a replay on --cluster-out rejects
   them. helios: also give cluster_gpu_number.csv.
+pods: spot-gpu, pai, openb, helios, acme: also write gpus_per_pod, the GPUs of each worker, task instance, pod
+  or node of a job. slurm always does. Default: a job's GPUs may lie anywhere.
 snapshot YYYY-MM-DD: helios: the day from which --cluster-out takes the GPUs per virtual cluster. Default:
   2020-09-01.
 column_map --map ours=theirs: csv: what the file calls a column of the job table. Repeatable. start_time and
@@ -86,6 +88,7 @@ def convert(
     tables_out: Path | None = None,
     mode: str | None = None,
     known_vcs: bool = False,
+    pods: bool = False,
     snapshot: str | None = None,
     column_map: list[str] | None = None,
     columns: str | None = None,
@@ -141,6 +144,7 @@ def convert(
     options = Options(
         strict=strict,
         known_vcs=known_vcs,
+        pods=pods,
         mode=mode,
         snapshot=snapshot,
         column_map=_column_map(column_map or []),

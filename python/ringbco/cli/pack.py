@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
     from ringbco.run.pack import Packing
 
-_PLACEMENTS: Final = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
+_PLACEMENTS: Final = ("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "fgd", "random")
 
 
 def pack(

@@ -21,14 +21,15 @@ MOST: Final = 5
 class Want(NamedTuple):
     """What a job needs GPUs for. milli_gpus: thousandths in all. share: of one GPU, 0 for whole ones.
 
-    pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one type. None where the
-    type is not known.
+    pod: GPUs of each pod. pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one
+    type. None where the type is not known.
     """
 
     gpus: int
     share: int
     milli_gpus: int
     pools: list[tuple[int, Rows]] | None
+    pod: int = 1
 
     @property
     def asks(self) -> int | float:
@@ -46,7 +47,7 @@ def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
         pools = None if types is None else pools
         if types:  # none where all GPUs are alike to every job
             pools = [(kind, there[own[there] == kind]) for kind in sorted(types)]
-    return Want(asked, share, share or MILLI_GPU * asked, pools)
+    return Want(asked, share, share or MILLI_GPU * asked, pools, record.said("gpus_per_pod", row) or 1)
 
 
 class Held:
@@ -111,6 +112,9 @@ class Held:
             "most_on_one": int(self.empty[usable].max(initial=0)),
             "holders": [{"name": record.name(int(who[i])), "gpus": gpus(int(milli_gpus[i]))} for i in order],
         }
+        if want.pod > 1:
+            pods = self.empty // want.pod
+            found |= {"pod": want.pod, "pods": max((int(pods[own].sum()) for own in idle), default=0)}
         if record.shared:
             found["most_of_one_gpu"] = int(self.room[usable].max(initial=0)) / MILLI_GPU
         types = record.cluster.server_types

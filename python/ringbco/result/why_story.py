@@ -107,6 +107,8 @@ class Teller(Waits):
         least, most = (record.said(name, row) or told["gpus"] for name in ("min_gpus", "max_gpus"))
         if least != most:
             told |= {"min_gpus": least, "max_gpus": most}
+        if self.want.pod > 1:
+            told["gpus_per_pod"] = self.want.pod
         self.say("submitted", time, **told)
 
     def _missing(self) -> None:

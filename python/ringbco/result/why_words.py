@@ -100,6 +100,8 @@ def _submitted(told: Told, when: str, clock: Clock) -> str:
     asks = _gpus(told["gpus"])
     if "min_gpus" in told:
         asks += f", and may run on {told['min_gpus']} to {told['max_gpus']}"
+    if "gpus_per_pod" in told:
+        asks += f" in pods of {told['gpus_per_pod']}"
     about = [f"{name} {told[name]}" for name in ("user", "vc", "priority") if name in told]
     about += [f"trial of search {told['group']}"] if "group" in told else []
     about += [f"deadline {clock(told['deadline'])}"] if "deadline" in told else []
@@ -180,11 +182,18 @@ def _apart(told: Told, when: str, clock: Clock) -> str:
     idle = f"Enough were idle for the {_gpus(told['gpus'])} that it requests, but they were fragmented"
     if told["gpus"] < 1:
         return f"{idle}: of no GPU was more left than {_number(told['most_of_one_gpu'])}."
+    pod = told.get("pod", 1)
+    if pod > 1 and told["pods"] < told["gpus"] // pod:
+        pods = f"{_some(told['gpus'] // pod, 'pod')} of {_gpus(pod)}"
+        return f"{idle}: the servers held {told['pods']} of its {pods}."
     where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
     if told["gpus"] <= told["largest"]:
         return f"{idle}: {where}, and {told['placement']} takes all from one server."
-    rest = told["gpus"] % told["largest"]
-    whole = f"{_some(told['gpus'] // told['largest'], 'idle server')} of {_gpus(told['largest'])}"
+    most = told["largest"] - told["largest"] % pod
+    rest = told["gpus"] % most
+    whole = f"{_some(told['gpus'] // most, 'idle server')} of {_gpus(most)}"
+    if most < told["largest"]:
+        whole = f"{_some(told['gpus'] // most, 'server')} with {_gpus(most)} idle"
     more = f" and {rest} on one more" if rest else ""
     return f"{idle}: {where}, and {told['placement']} wants {whole}{more}."
 

@@ -21,6 +21,7 @@ from ringbco.run.options import as_cluster, integer, refusal
 from ringbco.trace import gpu_type_choices
 from ringbco.trace.cpu_memory import requested as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.pods import by_size, gpus_per_pod
 from ringbco.trace.shares import MILLI_GPU, thousandths
 
 MOST_ASKED: Final = 100.0
@@ -162,6 +163,7 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
         "gradient_bytes": none,
         "compute_time": none,
         "shares": thousandths(frame),
+        "pods": by_size(gpus_per_pod(frame)),
     }
     servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
     found = gpu_type_choices.resolve(table, cluster)

@@ -44,6 +44,7 @@ from ringbco.run.setup import vc_of_servers
 from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import warn
+from ringbco.trace.pods import pod_sizes
 from ringbco.trace.shares import thousandths
 from ringbco.trace.workload import resolve
 
@@ -120,6 +121,7 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
+    _refuse_pods(table)
     warn(found := workload.warnings)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
@@ -235,6 +237,21 @@ def _check_sample(sample: float | None, least: float) -> None:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
             f" the schedule lasts {least:,.0f} s or longer"
+        )
+
+
+def _refuse_pods(table: JobTable) -> None:
+    """Raises InputError for the first job in pods of several GPUs."""
+    sizes = pod_sizes(table.frame)
+    if (sizes > 1).any():
+        row = int(np.argmax(sizes > 1))
+        raise InputError(
+            "1, as a plan places GPU by GPU",
+            file=table.source,
+            row=row + 1,
+            column="gpus_per_pod",
+            value=int(sizes[row]),
+            hint="leave the column out, or replay the jobs: `ringbco replay --policy sjf-bco`",
         )
 
 

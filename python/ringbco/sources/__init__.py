@@ -134,6 +134,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         options={
             **trace.choices,
             **{key: str(value) for key, value in options.parameters.items()},
+            **({"pods": "yes"} if options.pods else {}),
             "inputs": ", ".join(Path(path).name for path in inputs),
             **({} if options.elastic is None else options.elastic.described()),
         },
@@ -206,6 +207,7 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "snapshot": options.snapshot,
         "map": options.column_map,
         "known-vcs": options.known_vcs,
+        "pods": options.pods,
         "throughputs": options.throughputs,
         "profiles": options.profiles,
         "unit": options.unit,

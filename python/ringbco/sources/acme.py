@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import PRESETS
+from ringbco.sources import pods
 from ringbco.sources.account import note
 from ringbco.sources.parsing import iso, number, offset_clock, optional_text
 from ringbco.sources.rules import asks_gpus, has_id, in_order, terminal, timed, whole_gpus
@@ -72,6 +73,7 @@ RULES: Final = (
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of one Acme cluster; submit_time 0 is the first kept submission."""
     log = inputs.csv("log")
+    size, no_pods = pods.per_node("gpu_num", "node_num")
     frame, account = clean_csv(
         log,
         [
@@ -80,10 +82,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("type"),
             pl.col("state").alias("status"),
             number("gpu_num"),
+            number("node_num"),
             *map(offset_clock, ("submit_time", "start_time", "end_time")),
             number("duration").alias("recorded"),
         ],
-        RULES,
+        (*RULES, *([no_pods] if options.pods else ())),
         unit="jobs",
         options=options,
         id_column="job_id",
@@ -94,21 +97,13 @@ def read(inputs: Inputs, options: Options) -> Trace:
     return Trace(
         by_submission(
             frame,
-            [
-                "job_id",
-                "submit_time",
-                "num_gpus",
-                "duration",
-                "user",
-                "status",
-                "gpu_type",
-                "type",
-                *RAN,
-            ],
+            ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "type", *RAN]
+            + [pods.COLUMN] * options.pods,
             submit_time=pl.col("submit_time") - epoch,
             **ran_from("start_time", "end_time", epoch),
             duration=pl.col("end_time") - pl.col("start_time"),
             num_gpus=pl.col("gpu_num").cast(pl.UInt32),
+            gpus_per_pod=pods.whole(size),
             gpu_type=pl.lit(servers[0].gpu_type),  # all of the cluster is of one type
         ),
         account,
@@ -137,4 +132,5 @@ SOURCE: Final = Source(
     shapes=(KALOS, SEREN),
     needs=("log",),
     read=read,
+    options=frozenset({"pods"}),
 )

@@ -14,6 +14,7 @@ from ringbco.cluster.groups import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.cluster.presets import ServerGroup, vc_groups
 from ringbco.errors import InputError, UsageError
 from ringbco.io.times import DAY
+from ringbco.sources import pods
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
@@ -91,6 +92,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     servers, day = None, options.snapshot or SNAPSHOT
     if "gpus" in inputs and (options.want_cluster or options.known_vcs or options.snapshot):
         servers = _servers(inputs.csv("gpus"), day)
+    size, no_pods = pods.per_node("gpu_num", "node_num")
     known = [group.vc for group in servers or () if group.vc]
     frame, account = clean_csv(
         log,
@@ -100,13 +102,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("vc"),
             pl.col("state").alias("status"),
             number("gpu_num"),
+            number("node_num"),
             wall_clock("submit_time"),
             wall_clock("start_time"),
             wall_clock("end_time"),
             number("duration").alias("recorded"),
             (wall_clock("end_time") - wall_clock("start_time")).alias("duration"),
         ],
-        (*RULES, *([known_vc(known)] if options.known_vcs else ())),
+        (*RULES, *([known_vc(known)] if options.known_vcs else ()), *([no_pods] if options.pods else ())),
         unit="jobs",
         options=options,
         id_column="job_id",
@@ -114,10 +117,12 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RAN],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RAN]
+        + [pods.COLUMN] * options.pods,
         submit_time=pl.col("submit_time") - epoch,
         **ran_from("start_time", "end_time", epoch),
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
+        gpus_per_pod=pods.whole(size),
     )
     return Trace(
         frame,
@@ -174,6 +179,6 @@ SOURCE: Final = Source(
     shapes=(LOG, GPUS),
     needs=("log",),
     read=read,
-    options=frozenset({"snapshot", "known-vcs"}),
+    options=frozenset({"snapshot", "known-vcs", "pods"}),
     cluster_hint="give cluster_gpu_number.csv beside the log, or replay with --cluster preset:helios-...",
 )

@@ -13,6 +13,7 @@ import polars as pl
 
 from ringbco.cluster.presets import BESIDE, ServerGroup
 from ringbco.io.times import divided
+from ringbco.sources import pods
 from ringbco.sources.account import drop, note
 from ringbco.sources.parsing import number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
@@ -106,11 +107,13 @@ def read(inputs: Inputs, options: Options) -> Trace:
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
             *("gpu_share", "gpu_spec", "qos", *BESIDE, *RAN),
+            *([pods.COLUMN] if options.pods else []),
         ],
         submit_time=pl.col("creation_time"),
         **ran_from("scheduled_time", "ended"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
         num_gpus=pl.col("num_gpu").cast(pl.UInt32),
+        gpus_per_pod=pods.whole(pl.col("num_gpu")),
         gpu_type=pl.col("gpu_spec"),  # several models are separated by |, as gpu_type has them
     )
     servers: tuple[ServerGroup, ...] | None = None
@@ -132,10 +135,10 @@ def read(inputs: Inputs, options: Options) -> Trace:
 def _without_gpus(file: CsvFile) -> dict[str, str]:
     """What the pods that ran without a GPU asked for. They are no jobs, but packing counts them."""
     ran = (pl.col("pod_phase").is_in(ENDED)) & (pl.col("num_gpu") == 0)
-    pods = file.read([optional_text("pod_phase"), number("num_gpu"), *map(whole_number, BESIDE)]).filter(ran)
-    if pods.is_empty() or pods.select(pl.any_horizontal(pl.col(BESIDE).is_null()).any()).item():
+    rows = file.read([optional_text("pod_phase"), number("num_gpu"), *map(whole_number, BESIDE)]).filter(ran)
+    if rows.is_empty() or rows.select(pl.any_horizontal(pl.col(BESIDE).is_null()).any()).item():
         return {}
-    counted = pods.group_by(BESIDE).len().sort(BESIDE)
+    counted = rows.group_by(BESIDE).len().sort(BESIDE)
     return {WITHOUT_GPUS: json.dumps(counted.rows())}
 
 
@@ -163,5 +166,6 @@ SOURCE: Final = Source(
     shapes=(PODS, NODES),
     needs=("pods",),
     read=read,
+    options=frozenset({"pods"}),
     cluster_hint="give openb_node_list_gpu_node.csv beside the pods, or use --cluster preset:openb",
 )

@@ -12,6 +12,7 @@ import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
 from ringbco.io.times import divided
+from ringbco.sources import pods
 from ringbco.sources.account import ROW, Entry, change, clean, drop
 from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed
@@ -76,6 +77,11 @@ _BAD_PLAN = (pl.col("plan_gpu").is_null() & pl.col("planned").is_not_null()) | (
     )
 )
 
+_PER_INSTANCE: Final = pl.col("instance_gpus") / 100
+_NO_PODS: Final = pods.unknown(
+    "instances with different GPUs, or with parts of a GPU", _PER_INSTANCE, "instance_gpus"
+)
+
 RULES: Final = (
     terminal("status", ENDED),
     drop(
@@ -131,7 +137,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
     kept, account = clean(
         frame,
-        [no_more_cells(len(jobs.columns)), *RULES],
+        [no_more_cells(len(jobs.columns)), *RULES, *([_NO_PODS] if options.pods else ())],
         unit="jobs",
         file=jobs.opened.shown,
         locate=locate,
@@ -140,7 +146,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     servers, left_out = _servers(inputs, options) if options.want_cluster else (None, ())
     columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "gpu_share"]
-    columns += ["plan_gpus", *RAN]
+    columns += ["plan_gpus", *RAN, *([pods.COLUMN] if options.pods else [])]
     if "instances" in inputs:
         kept = kept.join(_machines(inputs), on="job_id", how="left", maintain_order="left")
         columns.append("num_machines")
@@ -152,6 +158,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             **ran_from("first_task_start", "last_task_end"),
             duration=pl.col("last_task_end") - pl.col("first_task_start"),
             num_gpus=whole_gpus_for(pl.col("plan_gpus")),
+            gpus_per_pod=pods.whole(_PER_INSTANCE),
             gpu_share=pl.when(pl.col("plan_gpus") < 1).then("plan_gpus"),
         ),
         account.plus(left_out),
@@ -186,6 +193,7 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
     )
     real, untimed = pl.col("first"), pl.col("start_time").is_null() | pl.col("end_time").is_null()
     percent = (pl.col("inst_num") * pl.col("plan_gpu")).filter(real)
+    plans = pl.col("plan_gpu").filter(real & (pl.col("plan_gpu") > 0))
     types = pl.col("gpu_type").filter(real & (pl.col("plan_gpu") > 0) & pl.col("gpu_type").is_not_null())
     of_jobs = (
         once.group_by("job_id", maintain_order=True)
@@ -193,6 +201,7 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
             percent.sum().alias("plan_gpus"),
             pl.col("start_time").min().alias("first_task_start"),
             pl.col("end_time").max().alias("last_task_end"),
+            pl.when(plans.n_unique() == 1).then(plans.first()).alias("instance_gpus"),
             types.unique().sort().str.join("|").alias("gpu_type"),
             real.sum().alias("tasks"),
             (~real).sum().alias("repeated"),
@@ -239,6 +248,7 @@ SOURCE: Final = Source(
     shapes=(JOBS, TASKS, INSTANCES, MACHINES),
     needs=("jobs", "tasks"),
     read=read,
+    options=frozenset({"pods"}),
     headers_apart=True,
     cluster_hint="give pai_machine_spec.csv beside the other tables",
 )

@@ -120,6 +120,7 @@ def beside_others(columns: Collection[str]) -> list[Rule]:
         "min_gpus": ("is above num_gpus", value("min_gpus") > gpus),
         "max_gpus": ("is below num_gpus", value("max_gpus") < gpus),
         "gpu_share": ("of a job of several GPUs", several & value("gpu_share").is_not_null()),
+        "gpus_per_pod": ("does not divide num_gpus", gpus % value("gpus_per_pod") != 0),
         "recorded_start": ("is before submit_time", value("recorded_start") < submit),
         "recorded_end": ("is before submit_time or recorded_start", value("recorded_end") < begin),
         "recorded_servers": ("is no list of servers and their GPUs", ~is_place),

@@ -11,6 +11,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
 from ringbco.io.times import DAY
+from ringbco.sources import pods
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
 from ringbco.sources.followers import counted, linked
 from ringbco.sources.parsing import iso
@@ -48,7 +49,7 @@ from ringbco.trace.other_names import hint_at
 _COLUMNS: Final = (
     *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "gpu_type", "recorded_on"),
     *("time_limit", "partition", "account", "qos", "cluster", "slurm_priority", "nodes", "num_nodes"),
-    *("array", "after", "recorded_start", "recorded_end", "recorded_servers"),
+    *("gpus_per_pod", "array", "after", "recorded_start", "recorded_end", "recorded_servers"),
 )
 _OURS: Final = _COLUMNS[: _COLUMNS.index("partition")]
 _CHOICES: Final = {
@@ -135,7 +136,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
         nodes=pl.col("nodelist"),
         **ran_from("start_s", "end_s", epoch),
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
+        gpus_per_pod=pods.whole(pl.col("num_gpus") / pl.col("num_nodes")),
     )
+    uneven = table.filter(pl.col("gpus_per_pod").is_null(), pl.col("num_nodes").is_not_null())
+    if uneven.height:
+        held.append(
+            f"num_gpus / num_nodes is no whole number: {uneven.height:,} jobs have no gpus_per_pod, first"
+            f" {uneven['job_id'][0]}"
+        )
     added = [name for name in table.columns if name not in _OURS]
     empty = [name for name in added if table[name].null_count() == table.height]
     if not asked and table["gpu_type"].null_count() < table.height:

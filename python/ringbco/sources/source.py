@@ -53,10 +53,11 @@ UNKNOWN_TYPE: Final = "unknown"
 class Options:
     """What a user may choose in a conversion.
 
-    known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
-    throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
-    are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
-    the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
+    known_vcs: leave out jobs of virtual clusters without servers. pods: also write the GPUs of each pod.
+    want_cluster: the servers too are wanted. throughputs, profiles: where measured speeds stand, for sources
+    that have them apart. elastic: how jobs are made elastic, None for as they are. unit: of numeric times and
+    durations, None for seconds. columns: the names of a file without a header. deadline_from: what deadlines
+    count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
     slurm_cluster, tres, open_jobs (--open), mig. parameters (-P): of a source of an installed package, as
@@ -65,6 +66,7 @@ class Options:
 
     strict: bool = False
     known_vcs: bool = False
+    pods: bool = False
     mode: str | None = None
     snapshot: str | None = None
     column_map: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
+from ringbco.sources import pods
 from ringbco.sources.account import drop, note
 from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, lasting, not_negative, not_too_many_gpus, timed
@@ -69,6 +70,7 @@ RULES: Final = (
 
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of the jobs, on the log's own clock."""
+    no_pods = pods.unknown("gpu_request is not a whole number of GPUs", _PER_WORKER, "gpu_request")
     frame, account = clean_csv(
         inputs.csv("jobs"),
         [
@@ -78,7 +80,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("job_type"),
             *map(number, ("gpu_request", "worker_num", "submit_time", "duration")),
         ],
-        RULES,
+        (*RULES, *([no_pods] if options.pods else ())),
         unit="jobs",
         options=options,
         id_column="job_name",
@@ -88,8 +90,10 @@ def read(inputs: Inputs, options: Options) -> Trace:
         [
             *("job_id", "submit_time", "num_gpus", "duration", "user", "gpu_type", "priority", "preemptible"),
             *("job_type", "gpu_request", "worker_num", "plan_gpus"),
+            *([pods.COLUMN] if options.pods else []),
         ],
         num_gpus=whole_gpus_for(_PER_WORKER * _WORKERS),
+        gpus_per_pod=pods.whole(_PER_WORKER),
         plan_gpus=_PER_WORKER * _WORKERS,
         priority=pl.when(_HIGH).then(1).when(_SPOT).then(0).cast(pl.Int32),
         preemptible=pl.when(_HIGH).then(pl.lit(value=False)).when(_SPOT).then(pl.lit(value=True)),
@@ -129,5 +133,6 @@ SOURCE: Final = Source(
     shapes=(JOBS, NODES),
     needs=("jobs",),
     read=read,
+    options=frozenset({"pods"}),
     cluster_hint="give node_info_df.csv beside the jobs",
 )

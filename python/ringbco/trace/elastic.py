@@ -17,6 +17,7 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.trace import profiles
+from ringbco.trace.pods import pod_sizes
 
 SHARE: Final = 0.5
 """Of the jobs, where nothing else is said."""
@@ -97,9 +98,9 @@ class Elastic:
     def apply(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         """The frame of a job table with the chosen jobs made elastic, and how many they are.
 
-        A job is chosen by a hash of (seed, job_id). Jobs of a share of a GPU, and those whose range is
-        num_gpus alone, stay rigid. Raises UsageError where the table has elastic jobs, or noise scales,
-        already.
+        A job is chosen by a hash of (seed, job_id). Jobs of a share of a GPU, of pods of several GPUs, and
+        those whose range is num_gpus alone, stay rigid. Raises UsageError where the table has elastic jobs,
+        or noise scales, already.
         """
         for name in _ADDED:
             if name in frame.columns and frame[name].null_count() < frame.height:
@@ -115,6 +116,7 @@ class Elastic:
         chosen &= least < most
         if "gpu_share" in frame.columns:
             chosen &= frame["gpu_share"].is_null().to_numpy()
+        chosen &= pod_sizes(frame) == 1
         entry = profiles.entries(frame, self.seed)
         known = [GRADIENTS[profile.name] for profile in profiles.CATALOGUE]
         names = pl.Series([profile.name for profile in profiles.CATALOGUE]).gather(entry)

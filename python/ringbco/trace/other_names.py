@@ -50,6 +50,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("ff", "firstfit", "first"), "first-fit"),
         **dict.fromkeys(("pack", "packing", "packed", "consolidated"), "consolidate"),
         **dict.fromkeys(("bestfit", "bf", "tightest"), "best-fit"),
+        **dict.fromkeys(("bin-packing", "bin-pack", "mostallocated", "most-allocated"), "binpack"),
         **dict.fromkeys(("worstfit", "wf"), "worst-fit"),
         **dict.fromkeys(("emptiest-first", "most-idle"), "emptiest"),
         **dict.fromkeys(("fragmentation", "frag", "fragmentation-gradient-descent"), "fgd"),

@@ -104,6 +104,7 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     by_name = {column.name: column for column in columns}
     faults += _beyond_num_gpus(by_name, as_text) + _shares_of_gangs(by_name, as_text)
     faults += _chained(by_name, as_text)
+    faults += _uneven_pods(by_name, as_text)
     faulty_names = {fault.column for fault in faults}
     return [column for column in columns if column.name not in faulty_names], faults
 
@@ -166,6 +167,29 @@ def _chained(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
             rule = "nothing where after names no job"
             mend = "name the job in a column after, or leave the cell empty"
             faults.append(Fault("think_time", alone, think, rule, rule, mend))
+    return faults
+
+
+def _uneven_pods(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
+    """The faults of pods that do not divide num_gpus, or of jobs on shares and of elastic jobs."""
+    if "gpus_per_pod" not in columns:
+        return []
+    pods, asked, mend = columns["gpus_per_pod"], columns["num_gpus"], COLUMNS["gpus_per_pod"].mend(as_text)
+    wrong = {"num_gpus": ("a divisor of num_gpus", (asked % pods) != 0)}
+    if "gpu_share" in columns:
+        shared = columns["gpu_share"].is_not_null()
+        wrong["num_gpus"] = ("a divisor of num_gpus", wrong["num_gpus"][1] & ~shared)
+        wrong["gpu_share"] = ("1 for a job with a gpu_share", shared & (pods > 1))
+    for name in ("min_gpus", "max_gpus"):
+        if name in columns:
+            wrong[name] = (f"1 for a job whose {name} is not num_gpus", (columns[name] != asked) & (pods > 1))
+    faults = []
+    for name, (rule, is_wrong) in wrong.items():
+        bad = is_wrong.fill_null(False)
+        if bad.any():
+            has = f"{name} {show_value(columns[name][int(bad.arg_max() or 0)])}"
+            expected = f"{rule}; this row has {has}"
+            faults.append(Fault("gpus_per_pod", bad, pods, rule, expected, mend, has))
     return faults
 
 

@@ -10,7 +10,7 @@ use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Chooses, Claimant, Clock, ClusterState, EndReason, Policy, WaitReason};
 use crate::options::{Facts, Feature, Is, Named, Options, Placement};
-use crate::placement::{Placer, WITH_SHARES};
+use crate::placement::Placer;
 use crate::setting::{Setting, When};
 use crate::speed::Speed;
 use rank::like;
@@ -107,14 +107,8 @@ impl Outside {
         strict: bool,
     ) -> Result<usize, Refusal> {
         self.check_waiting(state, jobs, Verb::Start)?;
-        if let (Some(_), Some(placement), Some(&job)) = (state.jobs.shares, placement, jobs.first())
-            && !WITH_SHARES.contains(&placement)
-        {
-            return Err((
-                job,
-                Verb::Start,
-                format!("jobs hold shares of GPUs, which {} does not place", placement.name()),
-            ));
+        if let (Some(placement), Some(&job)) = (placement, jobs.first()) {
+            state.check_placement(placement, self.options.variant).map_err(|why| (job, Verb::Start, why))?;
         }
         if let Some(gpu_type) = gpu_type {
             let may = |&&job: &&Job| !state.jobs.tried(job).iter().any(|tried| tried.0 == gpu_type);
