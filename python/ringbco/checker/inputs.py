@@ -34,8 +34,8 @@ class Jobs:
 
     pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job.
     noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.
-    vc_said: as the table names it. plain: the columns that the engine reads as they are, by name, with its value for an empty
-    cell; those that say nothing are not there.
+    vc_said: as the table names it. plain: the columns that the engine reads as they are, by name, with its
+    value for an empty cell; those that say nothing are not there.
 
     log_start, log_end: when the log says that it started, and ended, s.
     submit: when it arrived. after: as the table names it; before: its row, -1 for none; submitted:
