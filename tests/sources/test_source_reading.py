@@ -15,7 +15,7 @@ from ringbco.sources.source import Options
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 GOOD = "7,u1,vcvGl,8,4,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:02,2020-06-10 04:55:09,36847,1"
 OTHER = GOOD.replace("7,u1", "8,u1")
-JOB = ("7", 67_261.0, 8, 36_847.0, "u1", "vcvGl", "COMPLETED")
+JOB = ("7", 67_261.0, 8, 36_847.0, "u1", "vcvGl", "COMPLETED", 67_262.0, 104_109.0)
 MARKS = (
     "expected quotation marks in pairs, around a whole cell; "
     'close or remove it; inside a quoted cell a mark is written ""'

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ringbco.result.fairness import inequality, others, payers
-from ringbco.result.figures import OVER_BOUND
+from ringbco.result.figures import AS_IN_LOG, OVER_BOUND
 from ringbco.result.sentences import ONE_RUN, of_one_run
 from ringbco.units import duration, figure, percent
 
@@ -244,12 +244,17 @@ def tables(
 def few(comparison: Comparison, sort: str | None = None) -> list[Figure]:
     """The measures for which there is room: that of `sort`, and those that people ask for first.
 
-    What only some runs have and more of is better, as goodput with outages, goes before what all runs have.
+    What only some runs have and more of is better, as goodput with outages, goes before what all runs have;
+    waits as recorded beside a run of the log alone.
     """
     shown = list(comparison.display_rows)
     known = {measure.key: measure for measure in shown}
+    # A comparison of policies alone does not ask which of them is like the log.
+    aside = () if comparison.follows_log else AS_IN_LOG
     of_some = [
-        one.key for one in shown if one.shown_in == "headline" and one.sometimes and one.better == "most"
+        one.key
+        for one in shown
+        if one.shown_in == "headline" and one.sometimes and one.better == "most" and one.key not in aside
     ]
     wanted = [sort, *_FIRST, *of_some, *_THEN]
     # After the last submission only the longest jobs run out: both utilisations tell much the same.

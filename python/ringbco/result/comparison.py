@@ -257,8 +257,15 @@ class Comparison:
         if self.summaries_by_run:
             once = [label for label in self.outcomes if label not in self.summaries_by_run]
             told = of_runs(self.runs, self.variation, verdicts) + ([of_one_run(once)] if once else [])
+        if not self.follows_log:
+            return told
         counts = [outcome.summary.get("as_recorded_jobs") for outcome in self.outcomes.values()]
         return told + of_recorded_waits([count for count in counts if count is not None])
+
+    @property
+    def follows_log(self) -> bool:
+        """Whether one of the runs starts jobs as the log did: what others share with it is then asked."""
+        return any("late_jobs" in outcome.summary for outcome in self.outcomes.values())
 
     def values(self, label: str, key: str) -> list[float | None]:
         """A measure in each run of a label: a single value of what was run once."""

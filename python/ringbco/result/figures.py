@@ -44,6 +44,8 @@ MAY_BE_NULL: Final = (
 )
 """Figures that a summary has as null: every server was down, a window has no record of spanning jobs, all
 jobs reached their limits, no job was late, or all waits are equal."""
+AS_IN_LOG: Final = ("as_recorded", "as_recorded_correlation")
+"""Figures of waits beside those of the log."""
 LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
 """Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)

@@ -380,11 +380,8 @@ def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) ->
     data = read_bytes(path)
     if source.lower().endswith((".parquet", ".pq")):
         refuse_foreign(path, data)
-        raise InputError(
-            "is not a Parquet file (it does not begin with PAR1)",
-            file=path,
-            hint="it may be damaged; a CSV file needs a name ending in .csv",
-        )
+        hint = "it may be damaged; a CSV file needs a name ending in .csv"
+        raise InputError("is not a Parquet file (it does not begin with PAR1)", file=path, hint=hint)
     text = read_text_table(path, data)
     return _without_index(Raw(text.frame, source, True, text.line, {}))
 
