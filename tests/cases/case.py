@@ -113,7 +113,19 @@ class Case:
 
     def frame(self) -> pl.DataFrame:
         """The job table."""
-        return _frame(self.jobs, TYPES)
+        return _frame(map(self._placed, self.jobs), TYPES)
+
+    def _placed(self, job: Row) -> Row:
+        """A job's row, with the names of recorded servers."""
+        parts = [part.split(":") for part in (job.get("recorded_servers") or "").split()]
+        if not parts or not any("name" in server for server in self.servers):
+            return job
+        named = " ".join(f"{self.called(int(server))}:{gpus}" for server, gpus in parts)
+        return {**job, "recorded_servers": named}
+
+    def called(self, server: int) -> str:
+        """What a table calls a server: its name, else its index."""
+        return str(self.servers[server].get("name", server))
 
     def toml(self) -> str:
         """The cluster file."""
@@ -129,6 +141,10 @@ class Case:
     def given(self) -> dict[str, Any]:
         """What `replay` is told besides the job table and the cluster."""
         tables = {name: _frame(rows, FILES[name]) for name, rows in self.files.items()}
+        if any("name" in server for server in self.servers):
+            for name in {"outages", "maintenance"} & {*tables}:
+                servers = pl.Series("server", map(self.called, tables[name]["server"]), pl.String)
+                tables[name] = tables[name].with_columns(servers)
         return {"policy": "fifo", **self.options, **tables}
 
     def replay(self, **more: Any) -> ringbco.Outcome:

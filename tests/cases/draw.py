@@ -46,7 +46,18 @@ def build(seed: object, features: tuple[str, ...]) -> Case:
     for name, each in FEATURES.items():
         if name in features:
             each.draw(Random(f"{seed} {name}"), case)
+    name_servers(Random(f"{seed} names"), case)
     return case
+
+
+def name_servers(rng: Random, case: Case) -> None:
+    """In some cases servers have names: any, or in a hostlist, or the indexes of other servers."""
+    count = len(case.servers)
+    kind = rng.choice((None, None, None, "some", "list", "indexes"))
+    names: list[object] = rng.sample(range(count), count)
+    for server, name in zip(case.servers, names, strict=True):
+        if kind is not None and (kind != "some" or rng.random() < 0.6):
+            server["name"] = f"{name}" if kind == "indexes" else f"g{name:02}{'' if kind == 'list' else '.x'}"
 
 
 def column(case: Case, name: str, values: list[object]) -> None:

@@ -218,7 +218,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
         (
             "[[servers]]\ngpu = 8",
-            "servers[1].gpu: expected only the keys count, gpus, vc, gpu_type, cpu_milli, memory_mib;"
+            "servers[1].gpu: expected only the keys name, count, gpus, vc, gpu_type, cpu_milli, memory_mib;"
             " did you mean gpus?",
         ),
         ("[[servers]]\ncount = 2", "servers[1].gpus: expected an integer >= 1"),

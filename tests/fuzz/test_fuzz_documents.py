@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +28,8 @@ CLUSTER: Final = {
     },
     "recorded": {"network": {"inter_bandwidth": 25e9}, "servers": [{"count": 2, "gpus": 8}]},
     "servers": [
-        {"count": 2, "gpus": 4, "vc": "a", "gpu_type": "V100"},
-        {"count": 1, "gpus": 8, "vc": "b"},
+        {"name": "g[01-02]", "count": 2, "gpus": 4, "vc": "a", "gpu_type": "V100"},
+        {"name": "x7", "count": 1, "gpus": 8, "vc": "b"},
     ],
 }
 SWEEP: Final = {
@@ -87,6 +88,19 @@ def test_cluster_files(folder: Path, data: bytes) -> None:
         again = folder / "again.toml"
         again.write_text(cluster.to_toml(), encoding="utf-8")
         assert Cluster.parse(again).to_toml() == cluster.to_toml()
+
+
+@fuzzed
+@given(name=st.text("ab019[],-. \n\u00b2", max_size=14), count=st.sampled_from(("", "count = 2\n")))
+def test_hostlists_of_cluster_files(folder: Path, name: str, count: str) -> None:
+    path = folder / "named.toml"
+    path.write_text(f"[[servers]]\ngpus = 1\n{count}name = {json.dumps(name)}\n", encoding="utf-8")
+    cluster = explained(lambda: Cluster.parse(path))
+    if cluster is not None:
+        assert cluster.server_names is not None
+        assert len({*cluster.server_names}) == cluster.num_servers
+        path.write_text(cluster.to_toml(), encoding="utf-8")
+        assert Cluster.parse(path).server_names == cluster.server_names
 
 
 @fuzzed

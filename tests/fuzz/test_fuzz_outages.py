@@ -17,6 +17,7 @@ from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import ReadContext
 
 SERVERS: Final = 3
+KNOWN: Final = ReadContext(servers=SERVERS)
 OUTAGES: Final = pl.DataFrame(
     {
         "server": [0, 2, 2, 1, 0],
@@ -25,6 +26,7 @@ OUTAGES: Final = pl.DataFrame(
         "cause": ["gpu", None, "net,work", "gpu", "gpu"],
     }
 )
+NAMED: Final = 'server,down_at,up_at\ng01,10,20\n"g[01-02],1",0,6\n1,30,31\n2,40,\n'
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def use(path: Path) -> None:
+def use(path: Path, known: ReadContext = KNOWN) -> None:
     """What is read is what the engine relies on: servers of the cluster, in order, apart from each other."""
-    table = explained(lambda: Outages.read(path, ReadContext(servers=SERVERS)))
+    table = explained(lambda: Outages.read(path, known))
     if table is None:
         return
     server, down, up = table.columns()
@@ -61,6 +63,15 @@ def use(path: Path) -> None:
 @given(data=damaged_text(OUTAGES.write_csv()))
 def test_csv(folder: Path, data: bytes) -> None:
     use(written(folder / "outages.csv", data))
+
+
+@fuzzed
+@given(data=damaged_text(NAMED))
+def test_names(folder: Path, data: bytes) -> None:
+    use(
+        written(folder / "names.csv", data),
+        ReadContext(servers=SERVERS, numbers={"g01": 2, "g02": 1, "1": 0}),
+    )
 
 
 @fuzzed

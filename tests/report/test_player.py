@@ -25,6 +25,7 @@ from ringbco.reports.cells import named
 from ringbco.reports.player import play, player
 from ringbco.reports.tones import COLOURS, looks, ranked, tone_name
 from ringbco.reports.viewport import viewport
+from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import from_frame
@@ -65,12 +66,12 @@ class Page:
     def tick(self, time: float) -> int:
         return round((time - self.first) / (self.last - self.first) * LAST)
 
-    def holders(self, time: float) -> list[tuple[int, str, int]]:
+    def holders(self, time: float) -> list[tuple[str, str, int]]:
         """(server, name, GPUs) of all that hold some, sorted."""
         stay, tick = self.held["stay"], self.tick(time)
         now = (self.stays["start"][stay] <= tick) & (tick < self.stays["end"][stay])
         names = [self.ids[job] for job in self.stays["job"][stay[now]]]
-        servers = np.asarray(self.told["servers"]["index"])[self.held["server"][now]]
+        servers = np.asarray(self.told["servers"]["name"], str)[self.held["server"][now]]
         return sorted(zip(servers.tolist(), names, self.held["gpus"][now].tolist(), strict=True))
 
     def waiting(self, time: float) -> list[str]:
@@ -79,16 +80,18 @@ class Page:
         return sorted(self.ids[job] for job in self.stays["job"][now])
 
 
-def true_holders(outcome: Outcome, time: float) -> list[tuple[int, str, int]]:
+def true_holders(outcome: Outcome, time: float) -> list[tuple[str, str, int]]:
     """The same, of the result's tables."""
     tables = [(outcome.allocations, "job_id")]
     if outcome.replicas is not None:
         tables.append((outcome.replicas, "service"))
-    rows: list[tuple[int, str, int]] = []
+    rows: list[tuple[str, str, int]] = []
+    labels = cluster_of(outcome.run).server_labels
     for table, name in tables:
         assert table is not None
         now = table.filter(pl.col("start_time") <= time, pl.col("end_time") > time)
-        rows += now.select("server", name, "num_gpus").rows()
+        for server, who, gpus in now.select("server", name, "num_gpus").iter_rows():
+            rows.append((labels[server], who, gpus))
     return sorted(rows)
 
 
@@ -213,7 +216,7 @@ def test_outages_and_idle_servers_are_there() -> None:
     outages = pl.DataFrame({"server": [1], "down_at": [10.0], "up_at": [30.0], "cause": ["power"]})
     outcome = ringbco.replay(busy_jobs(), "4x4", policy="fifo", outages=outages)
     page = Page(player({"fifo": outcome}, servers="1,3")[0])
-    assert page.told["servers"]["index"] == [1, 3]
+    assert page.told["servers"]["name"] == [1, 3]
     assert page.gone["server"].tolist() == [0]
     assert page.causes[page.gone["cause"][0] - 1] == "power"
     failed = [page.who[by - 1] for by in page.stays["by"].tolist() if by]

@@ -263,13 +263,26 @@ def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
     [(None, [0, 1, 2, 3]), ("2", [2]), ("0-1,3", [0, 1, 3]), ("3,0-1,1", [0, 1, 3]), (" 1 - 2 ", [1, 2])],
 )
 def test_server_ranges(text: str | None, wanted: list[int]) -> None:
-    assert list(parse_servers(text, 4)) == wanted
+    assert list(parse_servers(text, [None] * 4)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("g[01-02]", [0, 1]), ("g02,3", [1, 3]), ("3,2", [2, 3]), ("1", [2]), ("0-1", [0, 1])],
+)
+def test_servers_by_name(text: str, wanted: list[int]) -> None:
+    assert list(parse_servers(text, ["g01", "g02", "1", None])) == wanted
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(UsageError, match=r"option servers: g04: expected a name .*; did you mean g01\?"):
+        parse_servers("g[01,04]", ["g01", "g02", "1", None])
 
 
 @pytest.mark.parametrize("text", ["4", "0-4", "3-1", "x", "", "1,,2", "-1", "1-", "\u0663"])
 def test_what_is_no_server_range(text: str) -> None:
     with pytest.raises(UsageError, match="option servers"):
-        parse_servers(text, 4)
+        parse_servers(text, [None] * 4)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 from conftest import Invoke
 from ringbco.errors import InputError, RingbcoError, UsageError
 from ringbco.sources import Conversion, convert
-from ringbco.sources.slurm_nodes import hosts
 from ringbco.sources.source import Options
 
 NAMES = "JobID|State|Partition|Submit|Start|End|AllocTRES"
@@ -237,20 +236,6 @@ def test_several_clusters(tmp_path: Path) -> None:
     assert result.account.dropped == {"of another cluster than west": 1}
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("n01", ["n01"]),
-        ("n[01-03,07]", ["n01", "n02", "n03", "n07"]),
-        ("a,b[1-2]", ["a", "b1", "b2"]),
-        ("r[1-2]n[08-10]-x", [f"r{r}n{n}-x" for r in (1, 2) for n in ("08", "09", "10")]),
-        ("n[098-101]", ["n098", "n099", "n100", "n101"]),
-    ],
-)
-def test_hostlists(text: str, names: list[str]) -> None:
-    assert hosts(text) == names
-
-
 def test_what_cannot_be_read_is_said_with_its_place(tmp_path: Path) -> None:
     said = refused(tmp_path, row(), row("2") + "|n[01-0", names=NAMES + "|NodeList")
     assert said == (
@@ -276,12 +261,15 @@ def test_nodes(tmp_path: Path, invoke: Invoke) -> None:
     assert set(result.cluster.server_vc or ()) == {"gpu+dev"} == set(result.table.frame["vc"])
     places = dict(result.table.frame.select("job_id", "recorded_servers").iter_rows())
     assert (places["1203"], places["1207"]) == ("1:8 2:8", None)
+    assert result.cluster.server_names == ("g01", "g02", "g03", "g04")
+    assert 'name = "g[01-04]"' in result.cluster.to_toml()
     counted = convert("slurm", [log, TRACES / "slurm-nodes.txt"], Options(want_cluster=True, count="cpu"))
     assert counted.cluster is not None
     assert counted.cluster.server_gpus.tolist() == [64] * 5
     guessed = convert("slurm", [log], Options(want_cluster=True))
     assert guessed.cluster is not None
     assert guessed.cluster.server_gpus.tolist() == [8] * 4
+    assert guessed.cluster.server_names == ("g01", "g02", "g03", "g04")
     assert any("the cluster is a guess" in note for note in guessed.notes)
     nodes.write_text(
         "NodeName=a\n   Gres=gpu:kx:4(S:0-1)\n   State=IDLE\n   Partitions=p,q \n\n"
@@ -291,6 +279,10 @@ def test_nodes(tmp_path: Path, invoke: Invoke) -> None:
     assert result.cluster is not None
     assert result.cluster.server_gpus.tolist() == [4, 2]
     assert result.cluster.server_vc == ("p+q", "r")
+    assert result.cluster.server_names == ("a", "b")
+    nodes.write_text("NodeName=a Gres=gpu:4\n\nNodeName=b Gres=gpu:4\nNodeName=a Gres=gpu:4\n")
+    with pytest.raises(InputError, match=r"nodes\.txt: line 4, column NodeName: a: expected each node once"):
+        convert("slurm", [log, nodes])
     nodes.write_text("NodeName=a Gres=gpu:kx:4,gpu:ky:2 Partitions=p\n")
     with pytest.raises(InputError, match=r"nodes\.txt: line 1, column Gres: .*GPUs of one type on node a"):
         convert("slurm", [log, nodes])

@@ -23,6 +23,7 @@ from ringbco.audits.findings import Check, Finding, Report
 from ringbco.audits.repeating import NOT_MADE
 from ringbco.errors import InputError
 from ringbco.result import schema
+from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
@@ -146,6 +147,10 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
         # Times of a damaged result may be of any size.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"), _uncollected():
             _run(checks, outcome, jobs)
+        cluster = cluster_of(outcome.run)
+        if cluster.server_names:
+            for check in checks.values():
+                check.name_servers(cluster.server_labels)
     for check in checks.values():
         check.close()
     return Report(tuple(checks.values()))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.cluster.hostlist import with_labels
 from ringbco.errors import one_line
 
 KEPT_FINDINGS: Final = 100
@@ -19,20 +20,24 @@ NOTHING: Final = "nothing to look at"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that cannot be; `code` is its check's. `job`, `server` and `time` (s) where they apply."""
+    """One thing that cannot be; `code` is its check's. `job`, `server` and `time` (s) where they apply.
+
+    server_name: of that server, if it has one.
+    """
 
     code: str
     message: str
     job: str | None = None
     server: int | None = None
     time: float | None = None
+    server_name: str | None = None
 
     def __str__(self) -> str:
         places = []
         if self.job is not None:
             places.append(f"job {self.job}")
         if self.server is not None:
-            places.append(f"server {self.server}")
+            places.append(f"server {self.server_name or self.server}")
         if self.time is not None:
             places.append(f"at {number(self.time)} s")
         # Names are the result's own: a control character in one must not reach a terminal.
@@ -81,6 +86,14 @@ class Check:
         """Says so where nothing was compared."""
         if not (self.looked_at or self.failed) and self.not_run is None:
             self.not_run = NOTHING
+
+    def name_servers(self, called: Sequence[str]) -> None:
+        """Says what each server is called, where findings have its index."""
+        for number, finding in enumerate(self.findings):
+            server = finding.server
+            name = None if server is None or server >= len(called) else called[server]
+            message = with_labels(finding.message, called)
+            self.findings[number] = replace(finding, message=message, server_name=name)
 
     @property
     def passed(self) -> bool:

@@ -35,7 +35,7 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
 folder DIR: A result folder of `ringbco replay`.
 out --out -o DIR: The folder to make.
 end --to TIME: Up to this time, written as for --from. Default: the end of the run.
-servers A-B,C: Only these servers, by index from 0. Default: all.
+servers A-B,C: Only these servers, by index from 0 or by name: 0-3,7 or gpu[01-04]. Default: all.
 title TEXT: The page's title. Default: the trace and the cluster.
 elastic_share SHARE: Share of the jobs that --elastic takes. Default: 0.5.
 force: Replace the file if ringbco wrote it.

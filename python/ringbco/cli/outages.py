@@ -54,6 +54,7 @@ def outages(
 
     Example: ringbco outages --cluster 32x8 --mtbf 50d --mttr 2h --days 90 --seed 0 -o outages.parquet
     """
+    from ringbco.errors import UsageError
     from ringbco.run.outage_draws import figures
     from ringbco.run.outage_draws import outages as draw
     from ringbco.trace.outages import Outages
@@ -71,6 +72,12 @@ def outages(
         start=start,
         cause=cause,
     )
+    strange = [name for name in machine.server_numbers if name.isdecimal()]
+    if strange and out.suffix.lower() == ".csv":
+        raise UsageError(
+            f"--out {out}: expected a .parquet file: server {strange[0]} has a name that looks like an index,"
+            " and in a CSV file that would be the name"
+        )
     made.write(out, force=force)
     found = figures(made, machine, start, days)
     if as_json:

@@ -25,6 +25,7 @@ class ServerGroup:
     vc: str | None = None
     gpu_type: str | None = None
     beside: tuple[int, int] | None = None  # cpu_milli and memory_mib of each, which packing alone reads
+    names: tuple[str, ...] | None = None  # of each of them, in order
 
 
 class Preset(NamedTuple):

@@ -18,24 +18,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringbco.cluster import hostlist
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
-from ringbco.cluster.keys import did_you_mean, label_of, only_keys, table_of, unknown_key, whole
+from ringbco.cluster.groups import MAX_GPUS, group_type, read_groups
+from ringbco.cluster.keys import did_you_mean, only_keys, table_of, unknown_key, whole
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup, presets_like
 from ringbco.deprecation import renamed, renamed_parameters
 from ringbco.errors import InputError, UsageError
 from ringbco.io.toml import read_toml
 
-MAX_GPUS: Final = 2**24
-"""The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
-
-_MOST_BESIDE: Final = 2**53
-
-_ALL_OR_NONE: Final = (
-    ("vc", "virtual cluster", "vc"),
-    ("gpu_type", "GPU type", "gpu_type"),
-    ("beside", "cpu_milli and a memory_mib", "cpu_milli and a memory_mib"),
-)
 _SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*", re.ASCII)
 
 
@@ -50,6 +42,7 @@ class Cluster:
     recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
     gpu_types: what the cluster itself says of GPU types, by name in lower case; the catalogue has the rest.
     server_cpu_memory: cpu_milli and memory_mib of each server, which packing alone reads; None if unknown.
+    server_names: the name of each server, None for one without; None when none is named.
     """
 
     server_gpus: NDArray[np.uint32]
@@ -60,6 +53,7 @@ class Cluster:
     recorded: Cluster | None
     gpu_types: Mapping[str, GpuType]
     server_cpu_memory: tuple[tuple[int, int], ...] | None
+    server_names: tuple[str | None, ...] | None
 
     @renamed_parameters(server_beside="server_cpu_memory")
     def __init__(  # noqa: PLR0917 - one for each field
@@ -72,9 +66,13 @@ class Cluster:
         recorded: Cluster | None = None,
         gpu_types: Mapping[str, GpuType] | None = None,
         server_cpu_memory: Sequence[tuple[int, int]] | None = None,
+        server_names: Sequence[str | None] | None = None,
     ) -> None:
         """server_gpus: or what `parse` takes, such as "32x8", without any other argument."""
-        others = server_vc, server_gpu_type, network, name, recorded, gpu_types, server_cpu_memory
+        others = (
+            *(server_vc, server_gpu_type, network, name, recorded),
+            *(gpu_types, server_cpu_memory, server_names),
+        )
         values = dict(zip([one.name for one in dataclasses.fields(self)[1:]], others, strict=True))
         if isinstance(server_gpus, str | os.PathLike):
             given = [key for key, value in values.items() if value]
@@ -84,13 +82,16 @@ class Cluster:
             parsed = Cluster.parse(server_gpus)
             server_gpus, values = parsed.server_gpus, {key: getattr(parsed, key) for key in values}
         gpus = _checked_servers(server_gpus)
-        for labels in (server_vc, server_gpu_type, server_cpu_memory):
+        for labels in (server_vc, server_gpu_type, server_cpu_memory, server_names):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
         defaults = {"network": Network(), "gpu_types": {}}
         for key, value in {"server_gpus": gpus, **values}.items():
             object.__setattr__(self, key, defaults.get(key) if value is None else value)
         self._check_types(self.server_gpu_type or ())
+        wrong = hostlist.fault((one for one in self.server_names or () if one is not None), set())
+        if wrong is not None:
+            raise InputError(wrong, key="server_names")
 
     server_beside = renamed("server_beside", "server_cpu_memory")
 
@@ -157,7 +158,7 @@ class Cluster:
         declared = read_types(table_of(document.get("gpu_types", {}), file, "gpu_types"), file)
         network = table_of(document.get("network", {}), file, "network")
         only_keys(network, NETWORK_RULES, file, "network")
-        servers = _servers(document.get("servers"), file, "servers", declared)
+        servers = read_groups(document.get("servers"), file, "servers", declared)
         cluster = Cluster.from_groups(
             servers,
             _network(network, file, "network"),
@@ -187,6 +188,7 @@ class Cluster:
         beside = tuple(
             group.beside for group in groups for _ in range(group.count) if group.beside is not None
         )
+        named = any(group.names for group in groups)
         return Cluster(
             np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
             server_vc=vcs or None,
@@ -195,6 +197,9 @@ class Cluster:
             name=name,
             gpu_types=gpu_types or {},
             server_cpu_memory=beside or None,
+            server_names=tuple(name for group in groups for name in group.names or (None,) * group.count)
+            if named
+            else None,
         )
 
     def with_network(self, **overrides: float | str | None) -> Cluster:
@@ -220,7 +225,9 @@ class Cluster:
         known = {**recorded.gpu_types, **self.gpu_types}
         named = {str(label).casefold() for label in recorded.server_gpu_type or ()}
         types = {key: fact for key, fact in known.items() if key in named}
-        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types, server_cpu_memory=None)
+        recorded = dataclasses.replace(
+            recorded, recorded=None, gpu_types=types, server_cpu_memory=None, server_names=None
+        )
         return dataclasses.replace(self, recorded=recorded, gpu_types={**self.gpu_types, **types})
 
     @property
@@ -258,6 +265,22 @@ class Cluster:
     def vc_names(self) -> tuple[str, ...]:
         """Names of the virtual clusters in order of first appearance; empty when there are none."""
         return tuple(dict.fromkeys(self.server_vc or ()))
+
+    @cached_property
+    def server_numbers(self) -> Mapping[str, int]:
+        """The index of each server that has a name, by its name."""
+        names = enumerate(self.server_names or ())
+        return {name: index for index, name in names if name is not None}
+
+    @cached_property
+    def server_labels(self) -> tuple[str, ...]:
+        """What each server is called: its name, else its index."""
+        names = self.server_names or (None,) * self.num_servers
+        return tuple(str(index) if name is None else name for index, name in enumerate(names))
+
+    def named(self, text: str) -> str:
+        """A text of the engine, which knows servers by index, with the names of those that have one."""
+        return hostlist.with_labels(text, self.server_labels) if self.server_names else text
 
     def vc_servers(self, name: str) -> NDArray[np.intp]:
         """Indexes of the servers of one virtual cluster, ascending; InputError when there is no such one."""
@@ -317,9 +340,16 @@ class Cluster:
         vcs: Sequence[str | None] = self.server_vc or [None] * self.num_servers
         types: Sequence[str | None] = self.server_gpu_type or [None] * self.num_servers
         beside: Sequence[tuple[int, int] | None] = self.server_cpu_memory or [None] * self.num_servers
-        servers = zip(self.server_gpus.tolist(), vcs, types, beside, strict=True)
-        for (gpus, vc, gpu_type, known), run in itertools.groupby(servers):
-            lines += ["", f"[[{key}]]", f"count = {sum(1 for _ in run)}", f"gpus = {gpus}"]
+        names: Sequence[str | None] = self.server_names or [None] * self.num_servers
+        named = [name is not None for name in names]
+        servers = zip(self.server_gpus.tolist(), vcs, types, beside, named, strict=True)
+        left = filter(None, names)
+        for (gpus, vc, gpu_type, known, has_names), run in itertools.groupby(servers):
+            count = sum(1 for _ in run)
+            lines += ["", f"[[{key}]]"]
+            if has_names:
+                lines.append(f"name = {_toml_text(hostlist.compact([*itertools.islice(left, count)]))}")
+            lines += [f"count = {count}", f"gpus = {gpus}"]
             if vc is not None:
                 lines.append(f"vc = {_toml_text(vc)}")
             if gpu_type is not None:
@@ -330,7 +360,8 @@ class Cluster:
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        return Cluster, (*parts, self.recorded, dict(self.gpu_types), self.server_cpu_memory)
+        more = dict(self.gpu_types), self.server_cpu_memory, self.server_names
+        return Cluster, (*parts, self.recorded, *more)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
@@ -344,8 +375,8 @@ class Cluster:
     def _profile(self) -> tuple[Any, ...]:
         """What two equal clusters have in common, but for the cluster that traces were recorded on."""
         types = tuple((key, repr(fact)) for key, fact in sorted(self.gpu_types.items()))
-        facts = (self.server_vc, self.server_gpu_type, self.network, types, self.server_cpu_memory)
-        return self.server_gpus.tobytes(), *facts
+        labels = self.server_vc, self.server_gpu_type, self.server_cpu_memory, self.server_names
+        return self.server_gpus.tobytes(), self.network, types, *labels
 
 
 def _checked_servers(server_gpus: ArrayLike) -> NDArray[np.uint32]:
@@ -412,7 +443,7 @@ def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType])
     network = _network(table, file, "recorded")
     if "servers" not in table:
         gpus = whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
-        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_gpu_type(table, file, "recorded", declared))]
+        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=group_type(table, file, "recorded", declared))]
     elif "gpus" in table or "gpu_type" in table:
         raise InputError(
             "either gpus and gpu_type or a list of servers",
@@ -421,67 +452,8 @@ def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType])
             hint="leave out gpus and gpu_type",
         )
     else:
-        groups = _servers(table["servers"], file, "recorded.servers", declared)
+        groups = read_groups(table["servers"], file, "recorded.servers", declared)
     return Cluster.from_groups(groups, network, name=f"[recorded] of {file}", gpu_types=declared)
-
-
-def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuType]) -> list[ServerGroup]:
-    example = f"write [[{key}]], then count = 32 and gpus = 8"
-    if isinstance(entries, dict):
-        raise InputError("a list of tables, not one table", file=file, key=key, hint=example)
-    if not entries:
-        raise InputError("names no servers", file=file, hint=example)
-    if not isinstance(entries, list):
-        raise InputError("a list of tables", file=file, key=key, value=entries, hint=example)
-    groups = []
-    for number, value in enumerate(entries, start=1):
-        where = f"{key}[{number}]"
-        entry = table_of(value, file, where)
-        only_keys(entry, ("count", "gpus", "vc", "gpu_type", *BESIDE), file, where)
-        groups.append(
-            ServerGroup(
-                count=whole(entry, "count", file, where, default=1),
-                gpus=whole(entry, "gpus", file, where),
-                vc=label_of(entry, "vc", file, where),
-                gpu_type=_gpu_type(entry, file, where, declared),
-                beside=_cpu_memory(entry, file, where),
-            )
-        )
-    for label, what, name in _ALL_OR_NONE:
-        named = [number for number, group in enumerate(groups, start=1) if getattr(group, label) is not None]
-        if named and len(named) < len(groups):
-            missing = next(number for number in range(1, len(groups) + 1) if number not in named)
-            raise InputError(
-                f"a {what}, since {key}[{named[0]}] names one",
-                file=file,
-                key=f"{key}[{missing}].{name.split()[0]}",
-                hint=f"name a {name} for every group of servers, or for none",
-            )
-    total = sum(group.count * group.gpus for group in groups)
-    if total > MAX_GPUS:
-        raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
-    return groups
-
-
-def _cpu_memory(entry: dict[str, Any], file: str, where: str) -> tuple[int, int] | None:
-    """CPU and memory of each server of a group, which names both or neither."""
-    if not any(name in entry for name in BESIDE):
-        return None
-    cpu, memory = (whole(entry, name, file, where, least=0, most=_MOST_BESIDE) for name in BESIDE)
-    return cpu, memory
-
-
-def _gpu_type(entry: dict[str, Any], file: str, where: str, declared: Mapping[str, GpuType]) -> str | None:
-    """The GPU type that a group of servers names: one that the file declares or the catalogue knows."""
-    name, key = label_of(entry, "gpu_type", file, where), f"{where}.gpu_type"
-    if name is None:
-        return None
-    if "|" in name or name != name.strip():
-        # The column gpu_type separates types by |, and blanks around a name do not count there.
-        raise InputError("a name without | and without blanks around it", file=file, key=key, value=name)
-    if name.casefold() not in declared and name.casefold() not in CATALOGUE:
-        raise unknown_type(name, declared, key, file)
-    return name
 
 
 def _preset_meant(text: str) -> str | None:

@@ -23,7 +23,7 @@ from ringbco.io.marks import TRACE_START
 from ringbco.reports.cluster_state import cluster_state, gangs
 from ringbco.reports.down_times import down_times
 from ringbco.reports.lanes import LEVELS, held_rows
-from ringbco.reports.server_load import server_gpus
+from ringbco.reports.server_load import called, server_gpus, server_names
 from ringbco.reports.viewport import Viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.shares import MILLI_GPU
@@ -77,7 +77,7 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
 def trace_events(outcome: Outcome, viewport: Viewport) -> Iterator[Event]:
     """The trace's events: names first, then slices, waits and counters."""
     rows = slice_rows(outcome, viewport)
-    kept = viewport.clip(rows)
+    kept = viewport.clip(rows).with_columns(called(pl.col("by_server"), outcome))
     waits = wait_rows(outcome, viewport)
     slices = kept.height + waits.height
     if slices > MOST_SLICES:
@@ -158,7 +158,7 @@ def _names(
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
     yield _meta("process_sort_index", CLUSTER, sort_index=-1)
-    sizes = server_gpus(outcome)
+    sizes, names = server_gpus(outcome), server_names(outcome)
     about = [
         [group[key] for key in ("vc", "gpu_type") if group.get(key)]
         for group in outcome.run["cluster"]["servers"]
@@ -167,7 +167,7 @@ def _names(
     for server in viewport.servers:
         process = FIRST_SERVER + server
         facts = ", ".join([f"{sizes[server]} GPUs", *about[server]])
-        yield _meta("process_name", process, name=f"server {server} ({facts})")
+        yield _meta("process_name", process, name=f"server {names[server] or server} ({facts})")
         yield _meta("process_sort_index", process, sort_index=server)
         for thread in range(1, threads[server] + 1):
             yield _meta("thread_name", process, thread, name=f"jobs {thread}")

@@ -20,7 +20,7 @@ from ringbco.io.system import place
 from ringbco.reports.outputs import check_page
 from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
-from ringbco.reports.server_load import server_gpus
+from ringbco.reports.server_load import server_names
 from ringbco.reports.templates import render
 from ringbco.reports.tones import COLOURS, DASHES, TONES, looks, ranked, tone_name
 from ringbco.reports.viewport import Time, Viewport, parse_servers, viewport
@@ -66,8 +66,9 @@ def play(
         beside each other on one clock. out: the page, a name that ends in .html.
     start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where the
         table has an epoch; None for the whole run or, where that is more
-        than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7"; None
-        for all. title: None for the trace and the cluster. force: whether an earlier page is replaced.
+        than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7" or
+        "gpu[01-04]"; None for all. title: None for the trace and the cluster. force: whether an earlier page
+        is replaced.
 
     Raises InputError for what is no result, has no allocations, or cannot be read or written; UsageError for
     more than two results, and a window without anything in it.
@@ -89,7 +90,7 @@ def play(
     ).encode()
     with replacing(target, PAGE, force=force) as file:
         file.write(text)
-    shown = max(len(result["servers"]["index"]) for result in told["results"])
+    shown = max(len(result["servers"]["name"]) for result in told["results"])
     return Played(target, len(text), tuple(found), told["first"], told["last"], shown, note)
 
 
@@ -167,7 +168,7 @@ def embedded(results: Comparison | Mapping[str, Outcome]) -> dict[str, Any] | No
 def _window(outcome: Outcome, start: Time, end: Time, servers: str | None) -> Viewport:
     """As `window` gives it, with all servers that are chosen: an idle one is part of the picture."""
     shown = viewport(outcome, start, end, servers)
-    return Viewport(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))
+    return Viewport(shown.start, shown.end, tuple(parse_servers(servers, server_names(outcome))))
 
 
 def _rows(outcome: Outcome, shown: Viewport) -> int:

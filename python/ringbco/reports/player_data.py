@@ -19,7 +19,7 @@ import polars as pl
 from ringbco.reports.cluster_state import gangs
 from ringbco.reports.down_times import down_times
 from ringbco.reports.player_order import ranks
-from ringbco.reports.server_load import server_gpus
+from ringbco.reports.server_load import called, server_gpus, server_names
 from ringbco.result.causes import WAITS
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.trace.shares import MILLI_GPU
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
 _TICKS: Final = 2**32 - 1
-_WHO: Final = {"service": "service ", "server": "server "}
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,8 @@ def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64) for name in WAITS),
         by=pl.coalesce(
             "by_job",
-            *(pl.lit(text) + pl.col(f"by_{name}").cast(pl.String) for name, text in _WHO.items()),
+            pl.lit("service ") + pl.col("by_service"),
+            pl.lit("server ") + called(pl.col("by_server"), outcome).cast(pl.String),
         ),
     )
     own = pl.concat((gangs(outcome), told), how="horizontal")
@@ -297,10 +297,14 @@ def _gone(outcome: Outcome, shown: Viewport, last: float) -> pl.DataFrame:
 
 
 def _servers(outcome: Outcome, shown: Viewport) -> dict[str, Any]:
-    """Of the servers that are shown: index and GPUs; type, or null where servers name none."""
+    """Of the servers that are shown: name, else index, and GPUs; type, or null where servers name none."""
     groups = outcome.run.get("cluster", {}).get("servers", [])
     sizes = server_gpus(outcome)
-    told: dict[str, Any] = {"index": list(shown.servers), "gpus": [sizes[server] for server in shown.servers]}
+    names = server_names(outcome)
+    told: dict[str, Any] = {
+        "name": [names[server] or server for server in shown.servers],
+        "gpus": [sizes[server] for server in shown.servers],
+    }
     named = [group.get("gpu_type") for group in groups for _ in range(group["count"])]
     told["gpu_type"] = [named[server] for server in shown.servers] if any(named) else None
     return told

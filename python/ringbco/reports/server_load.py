@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.cluster.hostlist import names_of
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 
@@ -14,6 +15,19 @@ def server_gpus(outcome: Outcome) -> list[int]:
     """The GPUs of each server, from the run's own record."""
     groups = outcome.run.get("cluster", {}).get("servers", [])
     return [group["gpus"] for group in groups for _ in range(group["count"])]
+
+
+def server_names(outcome: Outcome) -> list[str | None]:
+    """The name of each server, None for one without."""
+    return names_of(outcome.run.get("cluster", {}).get("servers", []))
+
+
+def called(servers: pl.Expr, outcome: Outcome) -> pl.Expr:
+    """What servers are called, by index: the name of each, else that; the same where none has a name."""
+    named = {server: name for server, name in enumerate(server_names(outcome)) if name is not None}
+    if not named:
+        return servers
+    return servers.replace_strict(named, default=servers.cast(pl.String), return_dtype=pl.String)
 
 
 def spanning_stays(allocations: pl.DataFrame) -> pl.DataFrame:

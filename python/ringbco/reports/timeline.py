@@ -43,7 +43,7 @@ def timeline(
     result: an outcome or the path of a result folder. out: the trace to write, .json.gz or .json.
     start, end: the time to show, on the job table's clock: seconds, a text such as "12d", or a date where
     the table has an epoch; None for the whole run.
-    servers: those to show, by index from 0, such as "0-3,7"; None for all. force: whether an earlier trace is
+    servers: those to show, such as "0-3,7" or "gpu[01-04]"; None for all. force: whether an earlier trace is
     replaced. png: no longer known; another version will not have it.
 
     Raises InputError for a result without allocations, or one that cannot be read or written, UsageError for

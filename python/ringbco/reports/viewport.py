@@ -9,12 +9,13 @@ from datetime import date
 
 import polars as pl
 
+from ringbco.cluster.hostlist import server_ranges
 from ringbco.errors import InputError, UsageError
-from ringbco.reports.server_load import server_gpus
+from ringbco.reports.server_load import server_names
 from ringbco.result.dates import zero_of
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import seconds_at
-from ringbco.units import index_ranges, is_date, seconds_of
+from ringbco.units import is_date, seconds_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def viewport(outcome: Outcome, start: Time, end: Time, servers: str | None) -> V
         raise UsageError(
             f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
         )
-    chosen = parse_servers(servers, len(server_gpus(outcome)))
+    chosen = parse_servers(servers, server_names(outcome))
     held = [frame for frame in (outcome.allocations, outcome.replicas) if frame is not None]
     return Viewport(float(begin), float(until), _used(pl.concat(held, how="diagonal"), chosen, begin, until))
 
@@ -88,12 +89,16 @@ def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until:
     return tuple(server for server in used if server in among)
 
 
-def parse_servers(text: str | None, count: int) -> Sequence[int]:
-    """Server indexes named as "0-3,7", ascending; all of `count` where `text` is None."""
+def parse_servers(text: str | None, names: Sequence[str | None]) -> Sequence[int]:
+    """Indexes of servers chosen as "0-3,7" or "gpu[01-04]", ascending; all where `text` is None.
+
+    names: of the servers.
+    """
+    count = len(names)
     if text is None:
         return range(count)
     try:
-        ranges = index_ranges(text)
+        ranges = server_ranges(text, {name: at for at, name in enumerate(names) if name is not None})
     except ValueError as error:
         raise UsageError(f"option servers: {error}") from None
     for part in ranges:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ringbco import _core
-from ringbco.cluster.spec import MAX_GPUS
+from ringbco.cluster import hostlist
+from ringbco.cluster.groups import MAX_GPUS
 from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.result.figures import COMPARED, MAY_BE_NULL, SPREADS, rows_of
 from ringbco.result.metrics import STATISTICS
@@ -231,4 +232,13 @@ def _is_group(group: object) -> bool:
     if not isinstance(group, dict):
         return False
     counts = all(type(group.get(key)) is int and group[key] >= 1 for key in ("count", "gpus"))
-    return counts and all(isinstance(group.get(key), str | None) for key in ("vc", "gpu_type"))
+    texts = all(isinstance(group.get(key), str | None) for key in ("vc", "gpu_type", "name"))
+    return counts and texts and ("name" not in group or _names_each(group["name"], group["count"]))
+
+
+def _names_each(text: str, count: int) -> bool:
+    """Whether a hostlist has a name for each server of a group."""
+    try:
+        return len(hostlist.expand(text)) == count
+    except ValueError:
+        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,8 @@ class Fact:
 
     figures: what is known of it, by the names that JSON has. submitted: when the job was, from when on its
     sentence counts times; None where unknown. stay: of the job's, from 0: with the wait before it; None
-    where it is about none. zero: what 0 of the clock is; None where unknown.
+    where it is about none. zero: what 0 of the clock is; None where unknown. called: what each
+    server is called, by index, whose figures have that; empty where none has a name.
     """
 
     kind: str
@@ -26,13 +27,14 @@ class Fact:
     submitted: float | None
     stay: int | None = None
     zero: datetime | None = None
+    called: Sequence[str] = ()
 
     told = renamed("told", "figures")
 
     @property
     def sentence(self) -> str:
         """The same in words."""
-        return sentence(self.kind, self.time, self.figures, self.submitted, self.zero)
+        return sentence(self.kind, self.time, self.figures, self.submitted, self.zero, called=self.called)
 
 
 @dataclass(frozen=True)

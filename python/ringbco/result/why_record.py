@@ -139,6 +139,7 @@ class Record:
         self.outcome, self.run, self.found = outcome, outcome.run, found
         self.options: Mapping[str, Any] = outcome.run.get("options", {})
         self.cluster = cluster_of(outcome.run)
+        self.called = self.cluster.server_labels if self.cluster.server_names else ()
         check_story(outcome)
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"

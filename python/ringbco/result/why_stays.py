@@ -43,7 +43,7 @@ class Stays:
         """Notes a fact."""
         submitted = float(self.record.submit[self.row])
         since = None if np.isnan(submitted) else submitted
-        self.facts.append(Fact(kind, time, told, since, self.stay, self.record.zero))
+        self.facts.append(Fact(kind, time, told, since, self.stay, self.record.zero, self.record.called))
 
     def _parts(self, place: int) -> list[tuple[int, float]]:
         """(server, GPUs) of a stay; empty where they were not recorded."""

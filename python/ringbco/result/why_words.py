@@ -17,13 +17,21 @@ _SERVERS: Final = 8
 
 
 def sentence(
-    kind: str, time: float | None, told: Told, submitted: float | None, zero: datetime | None
+    kind: str,
+    time: float | None,
+    told: Told,
+    submitted: float | None,
+    zero: datetime | None,
+    *,
+    called: Sequence[str] = (),
 ) -> str:
     """A fact in words.
 
     time: when, s. told: its figures. submitted: from when on times are counted. zero: what 0 of
-    the clock is. Either is None where unknown.
+    the clock is. Either is None where unknown. called: what each server is called, by index; empty where none
+    has a name.
     """
+    told = _with_names(told, called) if called else told
 
     def clock(time: float) -> str:
         if submitted is None:
@@ -33,6 +41,22 @@ def sentence(
     if kind == "submitted":
         return _submitted(told, "" if time is None else _at(time, zero), clock)
     return SENTENCES[kind](told, "" if time is None else clock(time), clock)
+
+
+def _with_names(told: Told, called: Sequence[str]) -> Told:
+    """The figures with the names of servers."""
+    named = dict(told)
+    if "by_server" in told:
+        named["by_server"] = called[told["by_server"]]
+    if "came_back" in told:
+        named["came_back"] = [called[server] for server in told["came_back"]]
+    if "on" in told:
+        named["on"] = [{**part, "server": called[part["server"]]} for part in told["on"]]
+    if "with" in told:
+        named["with"] = [
+            {**each, "servers": [called[server] for server in each["servers"]]} for each in told["with"]
+        ]
+    return named
 
 
 def _at(time: float, zero: datetime | None) -> str:
@@ -64,7 +88,7 @@ def _holding(holders: Sequence[Told], key: str = "name", more: int = 0) -> str:
     return _listed([f"{each[key]} ({_number(each['gpus'])})" for each in holders], more)
 
 
-def _servers(servers: Sequence[int]) -> str:
+def _servers(servers: Sequence[int | str]) -> str:
     noun = "server" if len(servers) == 1 else "servers"
     return f"{noun} {_listed([str(server) for server in servers[:_SERVERS]], len(servers) - _SERVERS)}"
 

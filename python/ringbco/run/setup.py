@@ -183,6 +183,7 @@ class Setup:
 
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
+        error.message = self.cluster.named(error.message)
         if error.kind == "futile":
             policy = as_typed(self.chosen, self.values, self.custom)
             return InputError(
@@ -276,7 +277,7 @@ def prepare(
         "key": order_column(values["order"], table) if mine is None else None,
         "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
-        "recorded": recorded.columns(table, cluster.num_servers) if chosen.is_(AS_RECORDED) else None,
+        "recorded": recorded.columns(table, cluster) if chosen.is_(AS_RECORDED) else None,
     }
     if followed is not None:
         names = followed.log.services(() if services is None else services.names)

@@ -460,7 +460,7 @@ class State(OldNames):
         job = None
         if row is not None and row < len(self.jobs):
             job = self._workload.table.frame["job_id"][int(row)]
-        return DecisionError(verb, why, time=self.now, row=row, job=job)
+        return DecisionError(verb, self._cluster.named(why), time=self.now, row=row, job=job)
 
     def _rows(self, rows: ArrayLike, verb: str) -> NDArray[np.uint32]:
         """Rows as the engine takes them."""

@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.cluster.groups import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.cluster.presets import ServerGroup, vc_groups
-from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -11,8 +11,9 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.cluster.groups import MAX_GPUS
+from ringbco.cluster.hostlist import expand, fault
 from ringbco.cluster.presets import ServerGroup
-from ringbco.cluster.spec import MAX_GPUS
 from ringbco.errors import InputError
 from ringbco.sources.account import ROW
 from ringbco.sources.opening import Opened
@@ -23,7 +24,6 @@ _KEY: Final = re.compile(
 )
 _DOWN: Final = ("DOWN", "DRAIN", "FAIL", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
 _SIZES: Final = (1, 2, 4, 8, 16)
-_MOST_HOSTS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,54 +45,13 @@ class Nodes:
     down: int = 0
 
 
-def hosts(text: str) -> list[str]:
-    """The names that a hostlist stands for, such as n[01-03,7],x[1-2]y[3-4]; ValueError if it never ends."""
-    names: list[str] = []
-    for part in _parts(text):
-        made = [""]
-        for at, piece in enumerate(re.split(r"\[([^\]]*)\]", part)):
-            choices = [piece] if at % 2 == 0 else list(_numbers(piece))
-            if len(made) * len(choices) > _MOST_HOSTS:
-                raise ValueError(text)
-            made = [before + after for before in made for after in choices]
-        names += made
-    return names
-
-
-def _parts(text: str) -> Iterator[str]:
-    """What stands between the commas outside brackets."""
-    depth, begin = 0, 0
-    for at, mark in enumerate(text):
-        depth += (mark == "[") - (mark == "]")
-        if not 0 <= depth <= 1:
-            raise ValueError(text)
-        if mark == "," and not depth:
-            yield text[begin:at].strip()
-            begin = at + 1
-    if depth:
-        raise ValueError(text)
-    yield text[begin:].strip()
-
-
-def _numbers(ranges: str) -> Iterator[str]:
-    for one in ranges.split(","):
-        first, dash, last = one.strip().partition("-")
-        if not dash:
-            yield first
-            continue
-        if not (first.isdigit() and last.isdigit()) or int(last) - int(first) > _MOST_HOSTS:
-            raise ValueError(ranges)
-        for number in range(int(first), int(last) + 1):
-            yield str(number).zfill(len(first))
-
-
 def read_nodes(opened: Opened, count: str) -> Nodes:
     """The nodes that scontrol show node lists, with or without -o.
 
     count: what a server's GPUs are: gpu, or cpu or node where processors or nodes stand for them.
     """
     text = opened.path.read_text(encoding="utf-8-sig", errors="replace")
-    found: list[Node] = []
+    found: dict[str, Node] = {}
     without = down = 0
     line = 1
     for block in re.split(r"(?m)^(?=NodeName=)", text):
@@ -111,13 +70,15 @@ def read_nodes(opened: Opened, count: str) -> Nodes:
             continue
         down += any(state in fields.get("State", "").upper() for state in _DOWN)
         partitions = tuple(each for each in fields.get("Partitions", "").split(",") if each)
-        found.append(Node(name, gpus, gpu_type, partitions))
+        if name in found:
+            raise InputError("each node once", file=opened.shown, line=begins, column="NodeName", value=name)
+        found[name] = Node(name, gpus, gpu_type, partitions)
     if not found:
         missing = "node with a GPU" if count == "gpu" else "node with processors (CPUTot)"
         raise InputError(f"lists no {missing}", file=opened.shown)
-    if sum(node.gpus for node in found) > MAX_GPUS:
+    if sum(node.gpus for node in found.values()) > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=opened.shown)
-    return Nodes(tuple(found), without, down)
+    return Nodes(tuple(found.values()), without, down)
 
 
 def _gres(text: str, name: str, shown: str, line: int) -> tuple[int, str | None]:
@@ -164,7 +125,11 @@ def virtual_clusters(nodes: Iterable[Node]) -> dict[str, str]:
 
 
 def groups(nodes: Sequence[Node], vcs: Mapping[str, str]) -> tuple[ServerGroup, ...]:
-    """The servers, equal neighbours together; all name a virtual cluster or none does, types likewise."""
+    """The servers, equal neighbours together; all name a virtual cluster or none does, types likewise.
+
+    They keep the names of the nodes, if those can name servers.
+    """
+    named = fault((node.name for node in nodes), set()) is None
     in_vc = all(node.partitions for node in nodes)
     typed = any(node.gpu_type for node in nodes)
     kinds = [
@@ -175,13 +140,17 @@ def groups(nodes: Sequence[Node], vcs: Mapping[str, str]) -> tuple[ServerGroup, 
         )
         for node in nodes
     ]
-    return tuple(ServerGroup(len(list(same)), gpus, vc, kind) for (gpus, vc, kind), same in groupby(kinds))
+    found = []
+    for (gpus, vc, kind), same in groupby(zip(nodes, kinds, strict=True), key=lambda each: each[1]):
+        names = tuple(node.name for node, _ in same)
+        found.append(ServerGroup(len(names), gpus, vc, kind, names=names if named else None))
+    return tuple(found)
 
 
 def guess(jobs: pl.DataFrame) -> tuple[Node, ...]:
     """Nodes from what jobs held: the most GPUs ever held at once on each, 1, 2, 4, 8 or 16."""
     known = jobs.filter(pl.col("nodelist").is_not_null(), pl.col("start_s").is_not_null())
-    names = {text: hosts(text) for text in known["nodelist"].unique()}
+    names = {text: expand(text) for text in known["nodelist"].unique()}
     held = known.select(
         "partition",
         "recorded_on",
@@ -213,16 +182,20 @@ def _rounded(gpus: float) -> int:
 
 
 def recorded_servers(jobs: pl.DataFrame, nodes: Sequence[Node]) -> pl.Series:
-    """The servers of each job with its GPUs on each, "0:4 3:4"; null where a node or its part is unknown."""
+    """The servers of each job with its GPUs on each, "0:4 3:4"; null where a node or its part is unknown.
+
+    Servers stand there by index or, where a name looks like an index, by name.
+    """
     number = {node.name: at for at, node in enumerate(nodes)}
+    called = list(number) if any(map(str.isdecimal, number)) else range(len(number))
 
     @cache
     def placed(text: str | None, gpus: int) -> str | None:
-        names = hosts(text) if text else []
+        names = expand(text) if text else []
         if not names or gpus % len(names) or any(name not in number for name in names):
             return None
         each = gpus // len(names)
-        return " ".join(f"{server}:{each}" for server in sorted(number[name] for name in names))
+        return " ".join(f"{called[server]}:{each}" for server in sorted(number[name] for name in names))
 
     cells = [placed(text, gpus) for text, gpus in jobs.select("nodelist", "num_gpus").iter_rows()]
     return pl.Series("recorded_servers", cells, dtype=pl.String)
@@ -232,7 +205,7 @@ def refuse_endless(rows: pl.DataFrame) -> int | None:
     """The first row whose NodeList is no hostlist; None where all can be read."""
     for text in rows["nodelist"].drop_nulls().unique(maintain_order=True):
         try:
-            hosts(text)
+            expand(text)
         except ValueError:
             return int(rows.filter(pl.col("nodelist") == text)[ROW][0])
     return None

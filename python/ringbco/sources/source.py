@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 import polars as pl
 
+from ringbco.cluster.groups import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.cluster.presets import ServerGroup
-from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.cluster.spec import MAX_GPUS, Cluster
+from ringbco.cluster.groups import MAX_GPUS
+from ringbco.cluster.spec import Cluster
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.synthetic import generate
 

@@ -71,7 +71,7 @@ class Outages(SideTable):
             return cls.form
         last = known.servers - 1
         server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
-        return cls.form._replace(columns={**COLUMNS, "server": server})
+        return cls.form._replace(columns={**COLUMNS, "server": server}, numbers=known.numbers)
 
     @cached_property
     def merged(self) -> pl.DataFrame:

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.cluster.hostlist import nearest_server
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
 
@@ -17,7 +19,8 @@ AS_RECORDED: Final = "as recorded"
 """The property of a policy that starts jobs as their log did."""
 START: Final = "recorded_start"
 SERVERS: Final = "recorded_servers"
-_PART: Final = r"^\d{1,9}:[1-9]\d{0,8}$"
+_PART: Final = r"^(.+):([1-9][0-9]{0,8})$"
+_INDEX: Final = r"^[0-9]{1,9}$"
 
 
 def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
@@ -33,13 +36,13 @@ def without(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop(START, SERVERS, strict=False)
 
 
-def columns(table: JobTable, num_servers: int) -> RecordedColumns:
+def columns(table: JobTable, cluster: Cluster) -> RecordedColumns:
     """Recorded starts, and rows, servers and GPUs of the recorded places, as the engine takes them.
 
     Raises InputError for the lowest row without a start, with one before its submission, or with servers that
     are none of the cluster's or hold other than num_gpus GPUs.
     """
-    return _starts(table), _places(table, num_servers)
+    return _starts(table), _places(table, cluster)
 
 
 def _starts(table: JobTable) -> NDArray[np.float64]:
@@ -66,7 +69,7 @@ def _starts(table: JobTable) -> NDArray[np.float64]:
     return start.to_numpy()
 
 
-def _places(table: JobTable, num_servers: int) -> list[NDArray[np.uint32]]:
+def _places(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint32]]:
     frame = table.frame
     if SERVERS not in frame.columns:
         return [np.empty(0, np.uint32)] * 3
@@ -78,14 +81,20 @@ def _places(table: JobTable, num_servers: int) -> list[NDArray[np.uint32]]:
         .explode("part")
         .filter(pl.col("part") != "")
     )
-    is_part = parts["part"].str.contains(_PART)
-    if not is_part.all():
-        _refuse(table, int(parts["row"].filter(~is_part)[0]), "servers and their GPUs, such as 0:4 3:4")
-    pair = parts["part"].str.split_exact(":", 1).struct.unnest().cast(pl.UInt32)
-    parts = parts.select("row", server=pair["field_0"], gpus=pair["field_1"])
-    beyond = parts["server"] >= num_servers
+    place, gpus = (pl.col("part").str.extract(_PART, group) for group in (1, 2))
+    server = pl.when(place.str.contains(_INDEX)).then(place).cast(pl.UInt32)
+    numbers = cluster.server_numbers
+    if numbers:
+        server = pl.coalesce(place.replace_strict(numbers, default=None, return_dtype=pl.UInt32), server)
+    parts = parts.select("row", "part", place=place, server=server, gpus=gpus.cast(pl.UInt32))
+    strange = parts["server"].is_null() | parts["gpus"].is_null()
+    if strange.any():
+        at = int(strange.arg_max() or 0)
+        near = nearest_server(parts["place"][at] or parts["part"][at], numbers)
+        _refuse(table, int(parts["row"][at]), "servers and their GPUs, such as 0:4 3:4", near)
+    beyond = parts["server"] >= cluster.num_servers
     if beyond.any():
-        _refuse(table, int(parts["row"].filter(beyond)[0]), f"servers from 0 to {num_servers - 1}")
+        _refuse(table, int(parts["row"].filter(beyond)[0]), f"servers from 0 to {cluster.num_servers - 1}")
     twice = parts.select("row", "server").is_duplicated()
     if twice.any():
         _refuse(table, int(parts["row"].filter(twice)[0]), "each server once")
@@ -98,12 +107,12 @@ def _places(table: JobTable, num_servers: int) -> list[NDArray[np.uint32]]:
     return [parts[name].to_numpy() for name in ("row", "server", "gpus")]
 
 
-def _refuse(table: JobTable, row: int, expected: str) -> None:
+def _refuse(table: JobTable, row: int, expected: str, hint: str | None = None) -> None:
     raise InputError(
         expected,
         file=table.source,
         row=row + 1,
         column=SERVERS,
         value=table.frame[SERVERS][row],
-        hint="mend it, or leave it empty where the place is unknown",
+        hint=hint or "mend it, or leave it empty where the place is unknown",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Se
 import numpy as np
 import polars as pl
 
+from ringbco.cluster.hostlist import nearest_server, server_ranges
 from ringbco.deprecation import renamed, warn
 from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
@@ -23,7 +24,6 @@ from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
-from ringbco.units import index_ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,8 @@ class Form(NamedTuple):
     wrong beyond one cell. may_be_empty: whether it may have no rows. instants: its columns of times on the
     clock of the job table. name: another than the option, for an outcome and the file of a result folder.
     entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
-    cells may also be texts such as "0-3,7": a row for each of those servers.
+    cells may also be texts such as "0-3,7": a row for each of those servers. numbers: the servers that may be
+    named there.
     """
 
     noun: str
@@ -70,6 +71,7 @@ class Form(NamedTuple):
     name: str = ""
     entry: str = ""
     ranged: str = ""
+    numbers: Mapping[str, int] = {}
 
     @property
     def table(self) -> str:
@@ -91,20 +93,23 @@ class ReadContext(NamedTuple):
     """What a side table is read against; None for what is not known yet.
 
     jobs: the job table. servers, largest: of the cluster, how many there are, and GPUs of the largest. epoch:
-    what 0 is on the clock of the job table; where it is None, dates are refused.
+    what 0 is on the clock of the job table; where it is None, dates are refused. numbers: the index of each
+    server that has a name.
     """
 
     jobs: pl.DataFrame | None = None
     servers: int | None = None
     largest: int | None = None
     epoch: datetime | None = None
+    numbers: Mapping[str, int] = {}
 
     @classmethod
     def of(
         cls, cluster: Cluster, jobs: pl.DataFrame | None = None, epoch: datetime | None = None
     ) -> ReadContext:
         """What is known of tables beside runs on a cluster."""
-        return cls(jobs, cluster.num_servers, int(cluster.server_gpus.max()), epoch)
+        largest = int(cluster.server_gpus.max())
+        return cls(jobs, cluster.num_servers, largest, epoch, cluster.server_numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,14 +306,18 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     faults += form.beyond(made)
     if faults:
         worst = min(faults, key=lambda fault: fault.first_row)
-        row, value, expected = worst.first_row, worst.value, worst.expected
+        row, value, expected, hint = worst.first_row, worst.value, worst.expected, worst.hint
         if rows is not None:
             row = int(rows[row])
             if worst.column == form.ranged:
                 value = raw.frame[form.ranged][row]
-        if worst.column == form.ranged and isinstance(value, str) and re.search(r"\d\s*[-,]", value):
-            expected += f", or {_RANGES}"
-        raise _at_row(raw, row, expected, column=worst.column, value=value, hint=worst.hint)
+        if worst.column == form.ranged and isinstance(value, str):
+            if form.numbers:
+                expected = f"{expected}, or names of servers"
+                hint = nearest_server(value, form.numbers) or hint
+            elif re.search(r"\d\s*[-,]", value):
+                expected += f", or {_RANGES}"
+        raise _at_row(raw, row, expected, column=worst.column, value=value, hint=hint)
     return made.rechunk()
 
 
@@ -325,13 +334,15 @@ def _spread(frame: pl.DataFrame, form: Form, raw: Raw) -> tuple[pl.DataFrame, ND
     is left: the check of the column tells of both. Raises InputError for more than `MOST_ROWS` rows.
     """
     cells = frame.get_column(form.ranged, default=None) if form.ranged else None
-    if cells is None or cells.dtype != pl.String or not cells.str.contains(_SEVERAL).any():
+    if cells is None or cells.dtype != pl.String:
+        return frame, None
+    if not (form.numbers or cells.str.contains(_SEVERAL).any()):
         return frame, None
     last = form.columns[form.ranged].high
     found: dict[object, list[range]] = {}
     for cell in cells.unique():
         try:
-            ranges = [] if cell is None else index_ranges(cell)
+            ranges = [] if cell is None else server_ranges(cell, form.numbers)
         except ValueError:
             ranges = []
         high = max((part[-1] for part in ranges), default=0)

@@ -23,6 +23,8 @@
   };
   const many = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
   const gpus = (count) => many(count, "GPU", "GPUs");
+  // The end of a server's name, which tells it from others.
+  const brief = (name) => (String(name).length > 18 ? `…${String(name).slice(-17)}` : String(name));
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
     made.textContent = text;
@@ -138,8 +140,8 @@
     fit() {
       const { servers } = this.scene, count = servers.gpus.length, widest = Math.max(...servers.gpus);
       const width = Math.max(this.canvas.parentElement.clientWidth, 200), height = Math.max(260, Math.min(innerHeight * 0.5, 600));
-      // A server's number stands left of its row or, in the grid, above its block; left of the first where that is too small.
-      const rows = at("layout").value === "rows", digits = 7 * String(servers.index[count - 1]).length;
+      // A server's name stands left of its row or, in the grid, above its block; left of the first where that is too small.
+      const rows = at("layout").value === "rows", digits = 7 * Math.max(...servers.name.map((name) => brief(name).length));
       const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
       let size = rows ? 20 : 36, across = 1, tall = 0, label = 0, above = 0, cell = size;
       for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
@@ -169,10 +171,10 @@
       pen.fillStyle = tone("--soft");
       pen.font = "11px system-ui, sans-serif";
       pen.textAlign = left ? "right" : "left";
-      this.scene.servers.index.forEach((name, server) => {
+      this.scene.servers.name.forEach((name, server) => {
         if (server % every) return;
         const [x, y] = this.corner(server);
-        if (left) pen.fillText(name, x - 5, y + Math.max(size - 4, 9)); else pen.fillText(name, x, y - 3);
+        if (left) pen.fillText(brief(name), x - 5, y + Math.max(size - 4, 9)); else pen.fillText(brief(name), x, y - 3);
       });
     }
     // What holds GPUs now, how many spanning jobs each server has, and each one's contention: the most of its servers.
@@ -295,12 +297,12 @@
       tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4))}px`;
       tip.style.top = `${event.clientY - box.top + 16}px`;
     }
-    // A server by its number and type, and why it is away.
+    // A server by its name and type, and why it is away.
     where(server) {
       const { servers, gone, causes } = this.scene, type = servers.gpu_type ? `, ${servers.gpu_type[server]}` : "";
       let away = "";
       for (let row = 0; row < gone.rows; row++) if (gone.server[row] === server && gone.start[row] <= now && gone.end[row] > now) { const cause = causes[gone.cause[row] - 1]; away = cause === "asleep" ? ", asleep" : `, down${cause ? `: ${cause}` : ""}`; }
-      return `server ${servers.index[server]}${type}${away}`;
+      return `server ${servers.name[server]}${type}${away}`;
     }
     list() {
       const { scene } = this, rows = this.queue.map((row) => {
@@ -322,7 +324,7 @@
       const made = document.createElement("table"), body = document.createElement("tbody"), head = made.createTHead().insertRow();
       made.createCaption().textContent = `${scene.label}, ${clock(now)}`;
       for (const name of ["server", "GPUs", ...(scene.servers.gpu_type ? ["type"] : []), "held by (GPUs)"]) head.append(element("th", name, { scope: "col" }));
-      scene.servers.index.slice(0, TABLE).forEach((name, server) => {
+      scene.servers.name.slice(0, TABLE).forEach((name, server) => {
         const row = body.insertRow();
         row.append(element("th", name, { scope: "row" }));
         row.insertCell().textContent = scene.servers.gpus[server];
@@ -330,7 +332,7 @@
         row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "idle";
       });
       made.append(body);
-      const more = scene.servers.index.length - TABLE;
+      const more = scene.servers.name.length - TABLE;
       return more > 0 ? [made, element("p", `… ${many(more, "more server", "more servers")}: choose some with --servers`)] : [made];
     }
   }
