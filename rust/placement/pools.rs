@@ -294,6 +294,18 @@ impl Pools {
         self.pools[pool].open(own);
     }
 
+    /// From now on takes what is idle on a server, or is released there, for no job.
+    pub(crate) fn drain(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].drain(own);
+    }
+
+    /// Gives it back.
+    pub(crate) fn undrain(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].undrain(own);
+    }
+
     /// Takes the idle GPUs of a server for no job, while a job is placed. Returns the GPUs taken.
     pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let (pool, own) = self.place(server);
