@@ -48,6 +48,11 @@ impl Cluster {
         self.set_idle(server, idle);
     }
 
+    /// Returns the GPUs of a server that drains, and is not down, that nobody holds; 0 of another.
+    pub(crate) fn sealed(&self, server: Server) -> u32 {
+        self.sealed.get(server.index()).copied().flatten().unwrap_or(0)
+    }
+
     /// Takes what is idle on a server that drains; of another nothing.
     #[cold]
     pub(super) fn seal(&mut self, server: Server) {

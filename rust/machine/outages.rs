@@ -14,6 +14,7 @@ use super::sleep::Sleep;
 use super::stays::Stay;
 use crate::decisions::{Row, Verb};
 use crate::ids::{Job, Server, Slot};
+use crate::outcome::Drained;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -220,6 +221,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.note(Row { server: server.number(), by: outage, ..Row::of(self.now, Verb::Down) });
         if self.is_draining(server) {
             self.cluster.undrain(server);
+            self.note_drained(server);
         } else {
             self.close_room(server, self.cluster.idle(server));
         }
@@ -246,6 +248,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.cluster.open(server);
         let verb = if self.is_draining(server) {
             self.cluster.drain(server);
+            self.note_drained(server);
             if let Some(sleep) = &mut self.sleep {
                 sleep.keep_awake(server, self.now, self.clock);
             }
@@ -268,6 +271,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.set_draining(server, true);
         slots.iter().for_each(|&slot| self.on_start(slot));
         self.cluster.drain(server);
+        self.note_drained(server);
         self.close_room(server, self.cluster.size(server) - self.replicas_on(server));
         if let Some(sleep) = &mut self.sleep {
             sleep.keep_awake(server, self.now, self.clock);
@@ -283,11 +287,29 @@ impl<S: Speed> ClusterState<'_, S> {
         let slots = self.stays_on(server);
         slots.iter().for_each(|&slot| self.on_end(slot));
         self.cluster.undrain(server);
+        self.note_drained(server);
         self.set_draining(server, false);
         self.open_room(server, self.cluster.size(server) - self.replicas_on(server));
         slots.iter().for_each(|&slot| self.on_start(slot));
         if let Some(sleep) = &mut self.sleep {
             sleep.let_sleep(server, self.now, self.clock);
+        }
+    }
+
+    /// Records what nobody holds of a server that drains, or drained up to now.
+    pub(super) fn note_drained(&mut self, server: Server) {
+        let gpus = self.cluster.sealed(server);
+        self.out.drained.push(Drained { server, time: self.now, gpus });
+    }
+
+    /// Records it of the servers of a stay that has ended.
+    #[cold]
+    pub(super) fn note_given_back(&mut self, slot: Slot) {
+        for at in 0..self.stays[slot.index()].parts.len() {
+            let server = self.stays[slot.index()].parts[at].0;
+            if self.is_draining(server) {
+                self.note_drained(server);
+            }
         }
     }
 

@@ -300,7 +300,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let cause = if ended == ReplicaEnded::Failed { Cause::Failed } else { Cause::Surplus };
         self.note(Row { cause, ..replica.row(self.now) });
         self.cluster.let_go(replica.server, gpus, holder);
-        if !self.is_draining(replica.server) {
+        if self.is_draining(replica.server) {
+            self.note_drained(replica.server);
+        } else {
             self.open_room(replica.server, gpus);
         }
         if let Some(sleep) = &mut self.sleep {

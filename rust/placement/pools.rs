@@ -300,6 +300,12 @@ impl Pools {
         self.pools[pool].drain(own);
     }
 
+    /// Returns the GPUs of a server that drains, and is not down, that nobody holds.
+    pub(crate) fn sealed(&self, server: Server) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].sealed(own)
+    }
+
     /// Gives it back.
     pub(crate) fn undrain(&mut self, server: Server) {
         let (pool, own) = self.place(server);

@@ -36,7 +36,13 @@ TYPES = {
 }
 """Of job columns; all others are text."""
 FILES = {
-    "outages": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
+    "outages": {
+        "server": pl.UInt32,
+        "down_at": pl.Float64,
+        "up_at": pl.Float64,
+        "cause": pl.String,
+        "kind": pl.String,
+    },
     "maintenance": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
     "services": {
         "service": pl.String,

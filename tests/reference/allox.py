@@ -63,7 +63,9 @@ class Allox:
             for row in state.running:
                 kind = world.type_at(state.gpus_of(row)[0][0])
                 ready = world.work_left(row) / world.rate(row, state.jobs.num_gpus[row], kind)
-                slots.append((kinds.index(kind), max(ready, 1e-9), state.held(row)))
+                back = sum(server not in state.draining for server, _ in state.gpus_of(row))
+                if back:  # what is given back on a server that drains is nobody's
+                    slots.append((kinds.index(kind), max(ready, 1e-9), back))
             if not self.told:
                 raise WrongError(f"a matching is due at {state.now} s")
             result, size = self.told.pop(0), {row: world.weight(row) for row in able}

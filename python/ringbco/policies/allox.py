@@ -216,7 +216,13 @@ class Allox(Policy):
         kinds = np.array([types.at(row) for row in rows.tolist()])
         rates = types.rates(state, rows)[np.arange(rows.size), kinds]
         left = np.maximum(state.remaining_iterations[rows] / rates, 1e-9)
+        held = state.held[rows].astype(np.int64)
+        if state.draining.size:  # what is given back there is nobody's
+            draining = {*state.draining.tolist()}
+            for at, row in enumerate(rows.tolist()):
+                held[at] -= sum(gpus for server, gpus in state.allocation(row) if server in draining)
         return [
             Slot(int(kind), float(ready), int(gpus))
-            for kind, ready, gpus in zip(kinds, left, state.held[rows], strict=True)
+            for kind, ready, gpus in zip(kinds, left, held, strict=True)
+            if gpus
         ]

@@ -199,7 +199,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     made = FinishedResult(setup, result)
     copies = {table.form.table: table.frame for table in setup.beside.values()}
     if setup.outages is not None:
-        copies["outages"] = setup.outages.frame
+        copies["outages"] = setup.outages.copied
     tables = copies | {name: make(made) for name, make in MAKERS.items()}
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)

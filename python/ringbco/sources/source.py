@@ -52,7 +52,8 @@ UNKNOWN_TYPE: Final = "unknown"
 class Options:
     """What a user may choose in a conversion.
 
-    known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
+    known_vcs: leave out jobs of virtual clusters without servers. want_cluster, want_outages: the servers,
+    and their outages, too are wanted.
     throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
     are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
     the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
@@ -67,6 +68,7 @@ class Options:
     snapshot: str | None = None
     column_map: Mapping[str, str] = field(default_factory=dict)
     want_cluster: bool = False
+    want_outages: bool = False
     throughputs: Path | None = None
     profiles: Path | None = None
     elastic: Elastic | None = None
@@ -132,6 +134,7 @@ class Trace:
     facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
     no_servers: str = ""
+    outages: pl.DataFrame | None = None  # when its servers were down, or drained, where that is wanted
 
 
 @dataclass(frozen=True)
