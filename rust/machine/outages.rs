@@ -15,6 +15,7 @@ use super::stays::Stay;
 use crate::decisions::{Row, Verb};
 use crate::ids::{Job, Server, Slot};
 use crate::outcome::Drained;
+use crate::placement::Pools;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -97,13 +98,20 @@ impl Outages {
         self.events.get(self.next).map_or(f64::INFINITY, |event| event.0)
     }
 
-    /// Applies later outages to sleeping servers after the last job: other virtual clusters may still be running.
-    pub(super) fn outlive(&self, sleep: &mut Sleep, clock: Clock) {
+    /// Applies the outages after the last job to sleep, and to what nobody holds of servers that drain: other virtual
+    /// clusters may still be running.
+    pub(super) fn outlive(
+        &self,
+        mut sleep: Option<&mut Sleep>,
+        clock: Clock,
+        cluster: &Pools,
+        drained: &mut Vec<Drained>,
+    ) {
         let mut is_draining = self.is_draining.clone();
         let mut is_down = self.is_down.clone();
         for &(time, change, server, _) in &self.events[self.next..] {
             let (drains, down) = (&mut is_draining[server.index()], &mut is_down[server.index()]);
-            let (drained, was_down) = (*drains, *down);
+            let drained_before = *drains && !*down;
             match change {
                 Change::Drain => *drains = true,
                 Change::Undrain => *drains = false,
@@ -111,8 +119,12 @@ impl Outages {
                 Change::Up => *down = false,
                 Change::Blink => {}
             }
-            let falls = matches!(change, Change::Down | Change::Blink);
-            if drained && !was_down && (falls || !*drains) {
+            let (drains, falls) = (*drains && !*down, matches!(change, Change::Down | Change::Blink));
+            if drains != drained_before {
+                drained.push(Drained { server, time, gpus: if drains { cluster.size(server) } else { 0 } });
+            }
+            let Some(sleep) = &mut sleep else { continue };
+            if drained_before && (falls || !drains) {
                 sleep.let_sleep(server, time, clock);
             }
             if falls {
@@ -121,7 +133,7 @@ impl Outages {
             if matches!(change, Change::Up | Change::Blink) {
                 sleep.bring_up(server, time);
             }
-            if *drains && !*down && change != Change::Down {
+            if drains && (falls || !drained_before) {
                 sleep.keep_awake(server, time, clock);
             }
         }
@@ -195,6 +207,15 @@ impl<S: Speed> ClusterState<'_, S> {
             outages.draining > 0
                 && self.stays[slot.index()].parts.iter().any(|part| outages.is_draining[part.0.index()])
         })
+    }
+
+    /// Returns the GPUs that a running job holds of servers that drain.
+    pub(crate) fn stuck_gpus(&self, job: Job) -> u32 {
+        if self.outages.as_ref().is_none_or(|outages| outages.draining == 0) {
+            return 0;
+        }
+        let own = self.stays.iter().filter(|stay| stay.is_live() && stay.job == job);
+        own.flat_map(|stay| &stay.parts).filter(|part| self.is_draining(part.0)).map(|part| part.1).sum()
     }
 
     /// Returns those parts that come free when their holder ends: not those on servers that drain.

@@ -317,12 +317,10 @@ impl Course {
     /// Returns the servers that drain and are not down, in order.
     #[must_use]
     pub fn draining(&self) -> Vec<u32> {
-        let drains = |machine_drains: &dyn Fn(Server) -> bool| {
-            let own = self.inputs.servers.iter().enumerate();
-            own.filter(|&(own, _)| machine_drains(Server::at(own))).map(|(_, &server)| server).collect()
-        };
+        let own = self.inputs.servers.iter().enumerate();
         each!(self.machine.get(), machine => {
-            drains(&|server| machine.state.is_draining(server) && !machine.state.is_down(server))
+            let drains = |server| machine.state.is_draining(server) && !machine.state.is_down(server);
+            own.filter(|&(own, _)| drains(Server::at(own))).map(|(_, &server)| server).collect()
         })
     }
 

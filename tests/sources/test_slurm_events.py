@@ -82,11 +82,11 @@ def test_a_time_zone(tmp_path: Path) -> None:
     [
         (
             "NodeName|State|TimeStart|TimeEnd\nn1|DOWN|soon|Unknown\n",
-            "events.psv, row 1 (line 2), column TimeStart: 'soon': expected a time such as 2026-05-01T08:00:00",
+            "events.psv: row 1 (line 2), column TimeStart: soon: expected a time such as 2026-05-01T08:00:00",
         ),
         (
             "NodeName|State|TimeStart|TimeEnd\nn1|DOWN|2026-05-04T08:00:00Z|Unknown\n",
-            "column TimeStart: '2026-05-04T08:00:00Z': expected a time with no offset",
+            "column TimeStart: 2026-05-04T08:00:00Z: expected a time with no offset",
         ),
         ("NodeName|State|TimeStart\nn1|DOWN|2026-05-04T08:00:00\n", "has no column TimeEnd"),
         ("", "give a list of Slurm's events"),

@@ -49,14 +49,13 @@ class DownTime:
         server, since, gpus = (drained[name][order] for name in ("server", "time", "gpus"))
         until = np.append(since[1:], np.inf)
         until[np.append(server[1:] != server[:-1], True)] = np.inf
-        both = (
-            (self.server, server.astype(np.int64)),
-            (self.down, since),
-            (self.up, until),
-            (self.gpus, gpus.astype(np.int64)),
+        return DownTime(
+            np.append(self.server, server.astype(np.int64)),
+            np.append(self.down, since),
+            np.append(self.up, until),
+            np.append(self.gpus, gpus.astype(np.int64)),
+            [*self.cause, *[None] * server.size],
         )
-        cause = [*self.cause, *[None] * server.size]
-        return DownTime(*(np.concatenate(pair) for pair in both), cause)
 
     def among(self, servers: NDArray[np.integer[Any]]) -> DownTime:
         """Those of some servers."""

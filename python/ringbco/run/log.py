@@ -199,11 +199,9 @@ def decisions_frame(
     later = pl.when(decided & (log["of_pass"] > 0)).then(pl.format("pass {}", log["of_pass"] + 1))
     told = pl.select(pl.concat_str(later, told, separator=", ", ignore_nulls=True)).to_series()
     told = told.set(told == "", None)
-    of_outage = (
-        None
-        if outages is None
-        else _named(outages["cause"], log["by"], verb.is_in(["failed", "down", "drain"]))
-    )
+    # Where an outage in a drain is over, the log says drain, of no row.
+    told_by = verb.is_in(["failed", "down", "drain"]) & (log["by"] != _NONE)
+    of_outage = None if outages is None else _named(outages["cause"], log["by"], told_by)
     job = _named(job_id, log["job"], log["job"] != _NONE)
     by = _named(job_id, log["by"], (verb == "evicted") & (log["by"] != _NONE))
     gpu = log["gpu"].set(log["gpu"] == _NONE, None)

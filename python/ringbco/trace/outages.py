@@ -33,7 +33,7 @@ COLUMNS: Final[dict[str, Column]] = {
         pl.String,
         False,
         "down or drain",
-        "write drain where jobs run on and nobody else starts; {empty} for down",
+        "write drain if jobs there run on, or leave the column out",
     ),
 }
 """The schema. The largest index of a server, and how to mend one, depend on the cluster."""
