@@ -271,5 +271,3 @@ def test_the_audit_finds_a_start_on_a_draining_server() -> None:
     outcome.outages = closed((0, 90, 130, "drain")).with_columns(cause=pl.lit(None, pl.String))
     found = check_outcome(outcome, as_table(table)).findings
     assert any("takes GPUs of server 0, which drains from 90 to 130 s" in str(each) for each in found)
-
-

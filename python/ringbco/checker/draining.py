@@ -1,4 +1,4 @@
-"""What nobody held of servers that drained: all but what jobs and replicas held (docs/outages.md)."""
+"""Idle GPUs of servers that drained: all but what jobs and replicas held (docs/outages.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ringbco.checker.settings import Outage
 
 
 class Drained(NamedTuple):
-    """GPUs of a server that nobody can have, from when until when; infinite where that does not end."""
+    """Idle GPUs of a server that no job can have, from when until when; infinite where that does not end."""
 
     server: int
     since: float
@@ -21,7 +21,7 @@ class Drained(NamedTuple):
 
 
 def drained(inputs: RunInputs, stay_log: StayLog, down: list[Outage], drains: list[Outage]) -> list[Drained]:
-    """By server and time. A server that is down drains nobody."""
+    """By drain and time, without what of it the server is down."""
     found: list[Drained] = []
     if not drains:
         return found
@@ -54,7 +54,7 @@ def _held(stay_log: StayLog, server: int) -> tuple[Ints, Floats, Floats]:
     else:
         here = stays.server == server
         held, of = stays.held[here], stays.of[here]
-        # As many numbers as it holds GPUs, of nobody else.
+        # As many numbers as it holds GPUs, of no other stay.
         start, end = np.repeat(stays.start[of], held), np.repeat(stays.end[of], held)
         gpu = np.arange(start.size)
     mine = replicas.server == server

@@ -251,7 +251,7 @@ class Summary:
         }
 
     def _drained(self) -> Figures:
-        """What nobody held of servers that drained."""
+        """Idle GPUs of servers that drained."""
         if not any(outage.drains for outage in self.inputs.outages or ()):
             return {}
         interval = self.interval.measured()

@@ -18,7 +18,7 @@ HOUR: Final = 3600.0
 
 @dataclass
 class RunInterval:
-    """down, drains: at instants of the clock. drained: what nobody held of servers that drained.
+    """down, drains: at instants of the clock. drained: idle GPUs of servers that drained.
 
     stays: of jobs that were done or ended, all of the stay log.
     """
@@ -63,7 +63,7 @@ class RunInterval:
         return int(gpus[servers].sum()) * (last - first) - lacking - self.drained_in(servers, first, last)
 
     def drained_in(self, servers: Bools, first: float, last: float) -> float:
-        """GPU-seconds that nobody held of servers that drained, between two instants."""
+        """Idle GPU-seconds of servers that drained, between two instants."""
         server = np.array([drained.server for drained in self.drained], np.int64)
         since, until, gpus = (
             np.array([drained[i] for drained in self.drained], np.float64) for i in (1, 2, 3)

@@ -164,7 +164,7 @@ def _lost_hours(rows: Rows) -> dict[str, float]:
 
 
 def _drained(rows: Rows) -> float:
-    """GPU-hours that nobody held of servers that drained."""
+    """Idle GPU-hours of servers that drained."""
     first, _, last = rows.run.span
     return float(rows.run.drained.gpu_seconds(first, last)) / _HOUR
 

@@ -23,7 +23,7 @@ UNKNOWN = "unknown"
 class DownTime:
     """When servers are down, at instants of the clock: one value per outage, in order of (server, down).
 
-    down, up: s. gpus: those of the server that nobody can have. cause: None where the outage names none.
+    down, up: s. gpus: those of the server that no job can have. cause: None where the outage names none.
     """
 
     server: NDArray[np.int64]
@@ -42,7 +42,7 @@ class DownTime:
         return cls(server, down, up, server_gpus[server].astype(np.int64), outages["cause"].to_list())
 
     def with_drained(self, drained: Mapping[str, NDArray[Any]] | None) -> DownTime:
-        """And the GPUs of servers that drain while nobody holds them: the engine's table of that name."""
+        """And the idle GPUs of servers that drain: the engine's table of that name."""
         if drained is None:
             return self
         order = np.argsort(drained["server"], kind="stable")

@@ -321,7 +321,7 @@ class OfType:
     """What servers of one GPU type had and gave over the makespan, or in the window; GPU-hours.
 
     held: by jobs. up: of servers that were up. asleep: None where servers never sleep. served: held by
-    replicas. drained: of servers that drained, held by nobody; they are on.
+    replicas. drained: idle, of servers that drained; they are on.
     """
 
     fact: GpuType

@@ -187,7 +187,7 @@ class State(OldNames):
 
     @property
     def draining(self) -> NDArray[np.uint32]:
-        """The servers that drain: what runs there goes on, and nobody else gets their GPUs."""
+        """The servers that drain: what runs there goes on, and no other job gets their GPUs."""
         return self._once("draining", self._course.draining)
 
     @property

@@ -253,13 +253,13 @@ class Source:
 
     @cached_property
     def _lacking(self) -> DownTime | None:
-        """What is not up: servers that are down, and what nobody holds of those that drain."""
+        """What is not up: servers that are down, and idle GPUs of those that drain."""
         down = self._down
         return None if down is None else down.with_drained(self.result.tables.get("drained"))
 
     @cached_property
     def drained(self) -> DownTime | None:
-        """What nobody held of servers that drained; None of a run without drains."""
+        """Idle GPUs of servers that drained; None of a run without drains."""
         if self.outages is None or not self.outages.drains:
             return None
         nothing = DownTime.of(self.outages.merged.clear(), self.cluster.server_gpus)

@@ -146,7 +146,7 @@ class Outages(SideTable):
 
 
 def _no_drain(frame: pl.DataFrame) -> Iterator[Fault]:
-    """The faults of outages, and that of a drain, which nobody knows ahead."""
+    """The faults of outages, and that of a drain, which is never known ahead."""
     yield from _beyond_a_cell(frame)
     drains = frame.select(IS_DRAIN).to_series()
     if drains.any():
