@@ -215,7 +215,8 @@ def test_a_failed_resize_on_a_draining_server_changes_nothing() -> None:
 def test_idle_gpus_of_a_draining_server_draw_power() -> None:
     cluster = Path("power.toml")
     cluster.write_text(
-        '[gpu_types.A]\nspeed = 1.0\nidle_watts = 100\nbusy_watts = 300\n\n[[servers]]\ncount = 1\ngpus = 4\ngpu_type = "A"\n'
+        "[gpu_types.A]\nspeed = 1.0\nidle_watts = 100\nbusy_watts = 300\n"
+        '[[servers]]\ncount = 1\ngpus = 4\ngpu_type = "A"\n'
     )
     table = jobs(("a", 0, 4, 100), ("b", 500, 4, 100))
     rows = closed((0, 50, 400, "drain"))
