@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +13,14 @@ import polars as pl
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raw import helios, philly
+from raw import helios, philly, slurm
 from ringbco.sources import convert
 from ringbco.trace.jobs import write_jobs
 
 HELIOS_ROWS = 3_360_000  # all four clusters together
 PHILLY_MEGABYTES = 120
+SLURM_ROWS = 1_000_000
+MEMORY = 2e9  # bytes
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +80,27 @@ def test_philly(benchmark: BenchmarkFixture, philly_log: Path, mode: str) -> Non
     rate = philly_log.stat().st_size / 1e6 / benchmark.stats.stats.min
     benchmark.extra_info["MB/s"] = round(rate)
     assert rate > 50
+
+
+@pytest.mark.parametrize(
+    ("write", "most"), [(slurm.write_large, 20), (slurm.write_large_json, 100)], ids=["sacct -P", "--json"]
+)
+def test_slurm(
+    benchmark: BenchmarkFixture, tmp_path: Path, write: Callable[[Path, int], None], most: float
+) -> None:
+    """A million rows: of text, steps included, in 20 s; of JSON, 6 GB, in 100 s; both in 2 GB of memory."""
+    log = tmp_path / "log"
+    write(log, SLURM_ROWS)
+    command = [sys.executable, "-m", "ringbco", "convert", "slurm", str(log), "-o", "jobs.parquet"]
+
+    def run() -> int:
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return used.ru_maxrss * 1024
+
+    memory = benchmark.pedantic(run, rounds=1)
+    benchmark.extra_info["MB of memory"] = round(memory / 1e6)
+    assert benchmark.stats.stats.min < most
+    assert memory < MEMORY

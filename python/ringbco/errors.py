@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ringbco.deprecation import renamed
 
@@ -77,15 +77,31 @@ class LibraryError(RingbcoError, ImportError):
     """The engine's compiled library is missing from the package, or does not load: exit status 1."""
 
 
-class PolicyError(RingbcoError):
-    """A custom policy that cannot be loaded, or that would end the process: exit status 1."""
+class ForeignError(RingbcoError):
+    """What code of another package raised, with its place there: exit status 1."""
 
-    def __init__(self, name: str, error: BaseException) -> None:
+    what: ClassVar[str]
+
+    def __init__(self, name: str, error: BaseException, file: str | None = None) -> None:
+        """file: of that code; the place is the last one in it, else that at which it was raised."""
         import traceback
 
         said = traceback.format_exception_only(error)[-1].strip()  # holds where str(error) raises
-        *_, place = traceback.extract_tb(error.__traceback__)
-        super().__init__(f"policy {name}: raised {said} ({place.filename}, line {place.lineno})")
+        places = traceback.extract_tb(error.__traceback__)
+        place = [frame for frame in places if frame.filename == file] or places
+        super().__init__(f"{self.what} {name}: raised {said} ({place[-1].filename}, line {place[-1].lineno})")
+
+
+class PolicyError(ForeignError):
+    """A custom policy that cannot be loaded, or that would end the process."""
+
+    what = "policy"
+
+
+class SourceError(ForeignError):
+    """A source of an installed package that cannot be loaded, or cannot read its files."""
+
+    what = "source"
 
 
 class OtherwiseError(RingbcoError):

@@ -25,7 +25,7 @@ _RATES: Final = {
     for prefix, factor in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 } | {"": 1.0}
 QUANTITIES: Final = {
-    "s": (_SECONDS, "a length of time such as 50d, 2h, 30min, 90s, or seconds"),
+    "s": (_SECONDS, "a length of time such as 50d, 2h, 30min, 90s, 1-12:00:00, or seconds"),
     "bytes/s": (_RATES, "a rate such as 25Gb/s (bits), 100GB/s (bytes), or bytes/s"),
 }
 """What may stand behind a number, and examples, by the unit that a number alone has."""
@@ -37,7 +37,8 @@ _FACTOR: Final = re.compile(rf"\s*x{_NUMBER}\s*")
 _TIMES: Final = "[xX*\N{MULTIPLICATION SIGN}]"
 _OTHER_FACTOR: Final = re.compile(rf"\s*(?:{_NUMBER}\s*{_TIMES}|{_TIMES}\s*{_NUMBER})\s*")
 _INDEXES: Final = re.compile(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?")
-_DATE: Final = re.compile(r"\s*\d{4}-\d\d-\d\d")
+DATE: Final = r"^\s*\d{4}[-/]\d\d?[-/]\d"
+"""What begins as a date does."""
 _SIGNIFICANT: Final = 3
 _NAMED_UNITS: Final = (
     *_UNITS,
@@ -96,6 +97,8 @@ def rounded_up(value: float, digits: int) -> float:
 def quantity(text: str, unit: str) -> float:
     """A number with a unit as a number of `unit`: "s" (2.5d, 30min, 90) or "bytes/s" (25Gb/s, 100 GB/s).
 
+    A length of time may also be of days, hours, minutes and seconds, as tables have it: 1-12:00:00.
+
     A number alone is one of `unit`. Raises ValueError, with what was expected, for anything else. Whether it
     is positive or finite is for the caller.
     """
@@ -104,7 +107,26 @@ def quantity(text: str, unit: str) -> float:
     try:
         return float(parted[1] or "") * known[parted[2]] if parted else float(text)
     except (ValueError, KeyError):
+        if unit == "s" and (length := _length(text)) is not None:
+            return length
         raise ValueError(f"{example}; the units are {', '.join(filter(None, known))}") from None
+
+
+def _length(text: str) -> float | None:
+    import polars as pl
+
+    from ringbco.io.times import lengths
+
+    length: float | None = lengths(pl.Series([text.strip()]), "s", thousands=False)[0]
+    return length
+
+
+def _is_moment(text: str) -> bool:
+    import polars as pl
+
+    from ringbco.io.times import moments
+
+    return moments(pl.Series([text.strip()]))[0].count() == 1
 
 
 def is_factor(text: object) -> bool:
@@ -141,10 +163,8 @@ def moment(value: object) -> float | str:
         value = value.isoformat()
     text = isinstance(value, str)
     if isinstance(value, str) and is_date(value):
-        try:
-            datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise ValueError("a date and time such as 2024-05-01T06:30:00") from None
+        if not _is_moment(value):
+            raise ValueError("a date and time such as 2024-05-01T06:30:00")
         return value.strip()
     try:
         number = quantity(value, "s") if isinstance(value, str) else value
@@ -166,8 +186,8 @@ def is_number(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text begins as a date of ISO 8601 does: 2024-05-01."""
-    return _DATE.match(text) is not None
+    """Whether a text begins as a date does: 2024-05-01."""
+    return re.match(DATE, text) is not None
 
 
 def index_ranges(text: str) -> list[range]:

@@ -139,9 +139,12 @@ pub const TABLE: &[Column] = &[
     Column::number("recorded_start", "a finite number of seconds >= 0").at_least(0.0).at_most(MOST_SECONDS).unit("s")
         .mend("count from the same epoch as submit_time, or {empty} where the start is unknown")
         .about("from submit_time to 1e16, on its clock: when the job started in the log; read by `--policy recorded`"),
+    Column::number("recorded_end", "a finite number of seconds >= 0").at_least(0.0).at_most(MOST_SECONDS).unit("s")
+        .mend("count from the same epoch as submit_time, or {empty} where the end is unknown")
+        .about("from 0 to 1e16, on the same clock: when the job ended there; no run reads it"),
     Column::text("recorded_servers").about(
-        "the servers that it held there and the GPUs of each, `0:4 3:4` or `gpu01:4 gpu04:4`, num_gpus in all; empty: unknown. Read by \
-         `--policy recorded`"),
+        "the servers that it held there and the GPUs of each, `0:4 3:4` or `gpu01:4 gpu04:4`, num_gpus in all; \
+         empty: unknown. Read by `--policy recorded`"),
     Column::new("iterations", "u64", "an integer >= 1").at_least(1.0).at_most(MAX_ITERATIONS).mend(FILLED).about("F_j, 1 to 2^53"),
     Column::number("gradient_bytes", "a finite number of bytes >= 0").at_least(0.0).unit("bytes").mend(FILLED)
         .about("m_j, finite, >= 0: what each worker contributes to an all-reduce"),

@@ -82,11 +82,6 @@ def follow(invoke: Invoke, line: str) -> list[tuple[str, float, int, float]]:
 MAPPED = "id;submitted;gpus;runtime\na;0;2;60\nb;30;1;90\n"
 MAPS = "--map job_id=id --map submit_time=submitted --map num_gpus=gpus --map duration=runtime "
 FILES: dict[str, tuple[bytes, str, str]] = {
-    "semicolons.csv": (PLAIN.replace(",", ";").encode(), "separated by semicolons", ""),
-    "mapped.csv": (MAPPED.encode(), "separated by semicolons", MAPS),
-    "bars.psv": (PLAIN.replace(",", "|").encode(), "separated by bars", ""),
-    "tabs.tsv": (PLAIN.replace(",", "\t").encode(), "separated by tabs", ""),
-    "semicolons.csv.gz": (gzip.compress(MAPPED.encode()), "separated by semicolons", MAPS),
     "jobs.csv.zst": (zstd(PLAIN.encode()), "compressed with zstd", ""),
     "mapped.csv.zst": (zstd(MAPPED.encode()), "compressed with zstd", MAPS),
     "jobs.csv.bz2": (bz2.compress(PLAIN.encode()), "compressed with bzip2", ""),
@@ -118,6 +113,26 @@ def test_a_file_that_convert_reads_names_the_command(name: str, invoke: Invoke) 
             " a job table of it"
         )
     assert follow(invoke, line) == [("a", 0.0, 2, 60.0), ("b", 30.0, 1, 90.0)]
+
+
+@pytest.mark.parametrize("mark", ",;\t|")
+def test_other_names_between_any_separators(mark: str, invoke: Invoke) -> None:
+    Path("m.csv.gz").write_bytes(gzip.compress(MAPPED.replace(";", mark).encode()))
+    line = refused(invoke, "inspect", "m.csv.gz")
+    assert line == (
+        "m.csv.gz: the columns job_id, submit_time, num_gpus, duration are missing; `ringbco convert csv"
+        f" m.csv.gz {MAPS}-o jobs.parquet` makes a job table of it"
+    )
+    assert follow(invoke, line) == [("a", 0.0, 2, 60.0), ("b", 30.0, 1, 90.0)]
+
+
+def test_a_comma_for_the_decimal_point(invoke: Invoke) -> None:
+    """Between semicolons nobody knows what it is, so no command is named that would not read it."""
+    Path("mine.csv").write_text(f"{HEADER}\na,0,1,1.234\n".replace(",", ";").replace(".", ","))
+    assert refused(invoke, "replay", "mine.csv", *REPLAY) == (
+        "mine.csv: row 1 (line 2), column duration: 1,234: expected a finite number of seconds > 0; write a"
+        " decimal point, and no separator of thousands"
+    )
 
 
 def test_json_of_other_names(invoke: Invoke) -> None:

@@ -66,4 +66,5 @@ def in_order(jobs: list[Job], epoch: float | None = None) -> list[Job]:
     """By submission, ties as they are; times counted from `epoch` or else from the first submission."""
     jobs = sorted(jobs, key=lambda job: job["submit_time"])
     zero = epoch if epoch is not None else min((job["submit_time"] for job in jobs), default=0)
-    return [{**job, "submit_time": float(job["submit_time"] - zero)} for job in jobs]
+    times = ("submit_time", "recorded_start", "recorded_end")
+    return [{**job, **{t: float(job[t] - zero) for t in times if job.get(t) is not None}} for job in jobs]

@@ -91,6 +91,8 @@ def generate(cluster: str, seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "status": row["state"],
                 "gpu_type": "A100-SXM-80GB",
                 "type": row["type"],
+                "recorded_start": start,
+                "recorded_end": start + length,
             }
         )
     text = csv_text(KALOS if kalos else SEREN, rows)

@@ -120,6 +120,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "user": row["user"],
                 "vc": row["vc"],
                 "status": state,
+                "recorded_start": start,
+                "recorded_end": start + length,
             }
         )
     first_day = min(job["submit_time"] for job in jobs) // 86_400 * 86_400

@@ -112,6 +112,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "qos": row["qos"],
                 "cpu_milli": 4000,
                 "memory_mib": 15258,
+                "recorded_start": scheduled,
+                "recorded_end": None if phase == "Running" and deleted == LOG_END else deleted,
             }
         )
     # Some pods may run on a V100M16 only.

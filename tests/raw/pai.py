@@ -150,6 +150,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2, *, header: bool = Fal
                 "gpu_type": worker["gpu_type"],
                 "gpu_share": gpus if gpus < 1 else None,
                 "plan_gpus": gpus,
+                "recorded_start": start,
+                "recorded_end": end,
                 "num_machines": machines,
             }
         )

@@ -16,6 +16,7 @@ UNKNOWN = "status is not one of a job that ended"
 STILL = "{} still running when the log was cut, or its end not recorded (no end_time)"
 START_MISSING = "start_time missing or unreadable"
 NO_GPUS = "no GPUs recorded"
+STRANGER = "held GPUs of a machine that the list of machines lacks: recorded_servers left out"
 PARTLY = "attempts without a start or an end left out of the sum"
 NEVER = "never ran (no attempt)"
 FORM = "not in the published form"
@@ -50,14 +51,14 @@ def make_job(
         start = now + rng.randrange(1, 500)
         now = start + rng.randrange(1, 90_000)
         hosts = rng.choice([[1], [2], [8], [8, 8], [4, 2]])
-        expected["attempts"].append((start, now, sum(hosts)))
+        held = [(f"m{rng.randrange(500)}", count) for count in hosts]
+        expected["attempts"].append((start, now, held))
         published.append(
             {
                 "start_time": clock(START, start),
                 "end_time": clock(START, now),
                 "detail": [
-                    {"ip": f"m{rng.randrange(500)}", "gpus": [f"gpu{g}" for g in range(count)]}
-                    for count in hosts
+                    {"ip": machine, "gpus": [f"gpu{g}" for g in range(count)]} for machine, count in held
                 ],
             }
         )
@@ -72,21 +73,47 @@ def make_job(
     return job, expected
 
 
-def _rows(mode: str, expected: dict[str, Any]) -> list[tuple[int, int, int]]:
-    """(submitted, seconds run, GPUs) of a sound job's rows."""
-    attempts = expected["attempts"]
+Row = tuple[int, int, list[tuple[str, int]], int, int]
+TAKEN = [f"m{at}" for at in range(500) if at % 50 != 7]  # machines of the list that have GPUs
+
+
+def _rows(mode: str, expected: dict[str, Any]) -> list[Row]:
+    """(submitted, seconds run, GPUs held by machine, start, end) of a sound job's rows."""
+    submit, attempts = expected["submit"], expected["attempts"]
+    first, last = attempts[0], attempts[-1]
     if mode == "span":
-        return [(expected["submit"], attempts[-1][1] - attempts[0][0], attempts[0][2])]
+        return [(submit, last[1] - first[0], first[2], first[0], last[1])]
     if mode == "sum":
-        return [(expected["submit"], sum(e - s for s, e, _ in attempts), max(g for *_, g in attempts))]
+        widest = max(attempts, key=lambda attempt: gpus_of(attempt[2]))[2]
+        return [(submit, sum(e - s for s, e, _ in attempts), widest, first[0], last[1])]
     if mode == "last":
-        return [(expected["submit"], attempts[-1][1] - attempts[-1][0], attempts[-1][2])]
-    ends = [expected["submit"], *(e for _, e, _ in attempts)]
-    return [(ends[k], e - s, g) for k, (s, e, g) in enumerate(attempts)]
+        return [(submit, last[1] - last[0], last[2], last[0], last[1])]
+    ends = [submit, *(e for _, e, _ in attempts)]
+    return [(ends[k], e - s, held, s, e) for k, (s, e, held) in enumerate(attempts)]
 
 
-def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -> Raw:
-    """A log of `good` sound jobs and `each` of every defect, converted under `mode`."""
+def gpus_of(held: list[tuple[str, int]]) -> int:
+    """GPUs in all."""
+    return sum(gpus for _, gpus in held)
+
+
+def place_of(held: list[tuple[str, int]]) -> str | None:
+    """Where they are in the list of machines, or None where it lacks one of them."""
+    totals: Counter[int] = Counter()
+    for machine, gpus in held:
+        if machine not in TAKEN:
+            return None
+        totals[TAKEN.index(machine)] += gpus
+    return " ".join(f"{at}:{totals[at]}" for at in sorted(totals))
+
+
+def generate(
+    mode: str = "span", seed: int = 0, good: int = 60, each: int = 2, *, machines: bool = False
+) -> Raw:
+    """A log of `good` sound jobs and `each` of every defect, converted under `mode`.
+
+    machines: whether there is a list of machines as well. It lacks a few, and a few have no GPUs.
+    """
     rng = random.Random(seed)
     per_attempt = {
         "running": STILL.format("attempt" if mode == "split" else "job"),
@@ -165,20 +192,21 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
                 lost = {0: START_MISSING}
             elif mode == "sum":
                 changed[PARTLY] += 1
-                rows = [(rows[0][0], sum(e - s for s, e, _ in expected["attempts"][1:]), rows[0][2])]
+                rows = [(rows[0][0], sum(e - s for s, e, _ in expected["attempts"][1:]), *rows[0][2:])]
+                rows = [(*rows[0][:3], expected["attempts"][1][0], rows[0][4])]
         elif kind == "middle":
             if mode == "split":
                 lost = {1: START_MISSING}
             elif mode == "sum":
                 changed[PARTLY] += 1
                 kept = [expected["attempts"][0], expected["attempts"][2]]
-                rows = [(rows[0][0], sum(e - s for s, e, _ in kept), rows[0][2])]
+                rows = [(rows[0][0], sum(e - s for s, e, _ in kept), *rows[0][2:])]
         elif kind in per_attempt:
             lost = {0: per_attempt[kind]}
         if kind == "twice" and mode == "split":
             lost = {0: TWICE}
         rows_read += len(rows)
-        for at, (submit, length, gpus) in enumerate(rows):
+        for at, (submit, length, held, start, end) in enumerate(rows):
             if at in lost:
                 dropped[lost[at]] += 1
                 continue
@@ -186,15 +214,28 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
                 {
                     "job_id": job["jobid"] + (f"#{at + 1}" if mode == "split" else ""),
                     "submit_time": submit,
-                    "num_gpus": gpus,
+                    "num_gpus": gpus_of(held),
                     "duration": float(length),
                     "user": job["user"],
                     "vc": job["vc"],
                     "status": job["status"],
+                    "num_attempts": len(attempts) if kind != "twice" else 1,
+                    "recorded_start": start,
+                    "recorded_end": end,
                 }
             )
-    text = json.dumps(entries, indent=4)
-    return Raw({"cluster_job_log": text}, rows_read, in_order(jobs), dropped, changed)
+            if machines:
+                jobs[-1]["recorded_servers"] = place_of(held)
+                changed[STRANGER] += jobs[-1]["recorded_servers"] is None
+    files, noted = {"cluster_job_log": json.dumps(entries, indent=4)}, Counter()
+    if machines:
+        sizes = dict.fromkeys(TAKEN, 8) | {f"m{at}": 0 for at in range(7, 200, 50)}
+        rows_of_list = [f"{name}, {sizes[name]}, 24GB" for name in sorted(sizes, key=lambda m: int(m[1:]))]
+        files["cluster_machine_list"] = "\n".join(
+            ["machineId, number of GPUs, single GPU mem", *rows_of_list]
+        )
+        noted["node left out of the cluster: no GPUs (number of GPUs = 0)"] = 4
+    return Raw(files, rows_read, in_order(jobs), dropped, +changed, noted)
 
 
 def write_large(path: Path, megabytes: int, seed: int = 0) -> int:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from raw import Job, Raw, in_order, plan
 
@@ -187,3 +192,105 @@ def _cells(kind: str, row: dict[str, str], gpus: int, start: float, end: float) 
         "named": {"JobName": "a long name", "Comment": "best, so far"},
         "no limit": {"Timelimit": "UNLIMITED"},
     }.get(kind, {})
+
+
+def write_large(path: Path, rows: int, seed: int = 0) -> None:
+    """A log of sound jobs in bulk with two steps each: `rows` rows of `sacct -P`."""
+    with path.open("w") as file:
+        file.write("|".join(COLUMNS) + "\n")
+        for row in _sound(-(-rows // 3), seed):
+            steps = ({"JobID": f"{row['JobID']}.{name}", "User": ""} for name in ("batch", "0"))
+            file.writelines("|".join((row | step).values()) + "\n" for step in ({}, *steps))
+
+
+def write_large_json(path: Path, jobs: int, seed: int = 0) -> None:
+    """The same as `sacct --json` prints it: over several lines, with a step and much that nothing reads."""
+    with path.open("w") as file:
+        file.write('{\n  "jobs": [')
+        for number, row in enumerate(_sound(jobs, seed)):
+            text = msgspec.json.format(msgspec.json.encode(as_json(row)), indent=2).decode()
+            file.write(("," if number else "") + "\n    " + text.replace("\n", "\n    "))
+        file.write(
+            '\n  ],\n  "meta": {"slurm": {"release": "23.02.4"}},\n  "errors": [],\n  "warnings": []\n}\n'
+        )
+
+
+def _sound(jobs: int, seed: int) -> Iterator[dict[str, str]]:
+    """The rows of sound jobs in order of submission."""
+    rng = random.Random(seed)
+    for number in range(1, jobs + 1):
+        [row], _ = _made(rng, str(number), "")
+        submit = DAY + 9 * number
+        wait, run = rng.randrange(20_000), int(row["ElapsedRaw"])
+        times = {"Submit": submit, "Eligible": submit, "Start": submit + wait, "End": submit + wait + run}
+        yield row | {name: iso(seconds) for name, seconds in times.items()}
+
+
+def as_json(row: dict[str, str]) -> dict[str, Any]:
+    """A row of sacct, no step, as an object of `jobs` in what `sacct --json` prints."""
+
+    def number(value: int) -> dict[str, Any]:
+        return {"set": True, "infinite": False, "number": value}
+
+    def resources(text: str) -> list[dict[str, Any]]:
+        items = (item.split("=") for item in text.split(",") if item)
+        parts = ((*key.partition("/"), value) for key, value in items)
+        return [
+            {"type": kind, "name": name, "id": 1_001, "count": int(value.removesuffix("G"))}
+            for kind, _, name, value in parts
+        ]
+
+    def instant(text: str) -> int:
+        return int(datetime.fromisoformat(text + "+00:00").timestamp()) if text[:1].isdigit() else 0
+
+    def seconds(text: str) -> int:
+        days, _, clock = text.rpartition("-")
+        hours, minutes, rest = map(int, clock.split(":"))
+        return int(days or 0) * 86_400 + hours * 3_600 + minutes * 60 + rest
+
+    times = {name: instant(row[name.capitalize()]) for name in ("eligible", "start", "end")}
+    times |= {"elapsed": int(row["ElapsedRaw"]), "submission": instant(row["Submit"])}
+    limit = row["Timelimit"]
+    endless = {"set": False, "infinite": True, "number": 0}
+    lead, _, offset = row["JobID"].partition("+")
+    tres, user = resources(row["AllocTRES"]), {"user": row["User"], "account": row["Account"]}
+    state = row["State"].split(maxsplit=1)[0]
+    step = {
+        "time": times | {"user": {"seconds": 0, "microseconds": 0}},
+        "exit_code": {"status": "SUCCESS", "return_code": 0},
+        "nodes": {"count": 1, "range": row["NodeList"], "list": [row["NodeList"]]},
+        "state": [state],
+        "step": {"id": f"{row['JobID']}.batch", "name": "batch"},
+        "tres": {"allocated": tres, "requested": {"max": [], "min": [], "total": tres}},
+    }
+    return {
+        "account": row["Account"],
+        "comment": {"administrator": "", "job": 'says "{[" of it', "system": ""},
+        "allocation_nodes": int(row["NNodes"]),
+        "array": {"job_id": 0, "limits": {"max": {"running": {"tasks": 0}}}, "task_id": 0, "task": ""},
+        "association": user | {"cluster": row["Cluster"], "id": 7},
+        "cluster": row["Cluster"],
+        "constraints": "",
+        "derived_exit_code": {"status": "SUCCESS", "return_code": 0},
+        "exit_code": {"status": "SUCCESS", "return_code": 0},
+        "flags": ["CLEAR_SCHEDULING", "STARTED_ON_BACKFILL"],
+        "group": row["User"],
+        "het": {"job_id": int(lead) if offset else 0, "job_offset": number(int(offset or 0))},
+        "job_id": int(lead),
+        "name": row["JobName"],
+        "nodes": row["NodeList"],
+        "partition": row["Partition"],
+        "priority": number(int(row["Priority"])),
+        "qos": row["QOS"],
+        "required": {"CPUs": 8, "memory_per_cpu": number(0), "memory_per_node": number(65_536)},
+        "state": {"current": state, "reason": "None"},
+        "steps": [step],
+        "time": times
+        | {
+            "suspended": seconds(row["Suspended"]),
+            "limit": endless if limit == "UNLIMITED" else number(seconds(limit) // 60),
+        },
+        "tres": {"allocated": tres, "requested": resources(row["ReqTRES"])},
+        "user": row["User"],
+        "working_directory": f"/home/{row['User']}/runs",
+    }

@@ -33,11 +33,14 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
     """A log of `good` sound lines and `each` of every defect."""
     rng = random.Random(seed)
     lines, jobs, dropped, changed = [], [], Counter(), Counter()
-    for number, kind in enumerate(["", *plan(rng, good - 1, [*DROPPED, "requested"], each)]):
+    for number, kind in enumerate(
+        ["", *plan(rng, good - 1, [*DROPPED, "requested", "early", "no wait"], each)]
+    ):
         submit, run = rng.randrange(1_000_000), rng.choice([rng.randrange(1, 9000), 12.5])
+        wait = {"early": -7, "no wait": -1}.get(kind, rng.choice([0, 5, 2.5]))
         allocated, requested, status = rng.choice([1, 8, 64]), 32, rng.choice(list(STATUS))
         cells: dict[str, object] = {
-            "job": number + 1, "submit": submit, "wait": 5, "run": run, "allocated": allocated, "cpu": -1,
+            "job": number + 1, "submit": submit, "wait": wait, "run": run, "allocated": allocated, "cpu": -1,
             "memory": -1, "requested": requested, "time": 3600, "requested memory": -1, "status": status,
             "user": 7, "group": 1, "application": -1, "queue": 2, "partition": -1, "before": -1, "think": -1,
         }  # fmt: skip
@@ -59,6 +62,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
             continue
         if kind == "requested":
             changed[REQUESTED] += 1
+        if kind == "early":
+            changed["wait_time is negative: start left out"] += 1
         jobs.append(
             {
                 "job_id": str(number + 1),
@@ -70,6 +75,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "time_limit": 3600.0,
                 "queue": 2,
                 "partition": None,
+                "recorded_start": None if wait < 0 else submit + wait,
+                "recorded_end": None if wait < 0 else submit + wait + run,
             }
         )
     lines.insert(len(lines) // 2, "; a remark in the middle")

@@ -33,7 +33,8 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
     path.write_text(",".join(acme.SEREN) + f"\n{SEREN}2023-03-01 00:20:51+08:00,117,32,936.0\n")
     result = convert("acme", [path], Options(strict=True))
     assert result.epoch == "2023-02-28T16:18:22Z"
-    assert result.table.frame.row(0) == ("5778432", 0.0, 8, 117.0, "u5907", "FAILED", A100, "Other")
+    job = ("5778432", 0.0, 8, 117.0, "u5907", "FAILED", A100, "Other", 32.0, 149.0)
+    assert result.table.frame.row(0) == job
 
     # In Kalos the recorded 18 s are end - submit: the job ran 8 s.
     path = tmp_path / "trace_kalos.csv"
@@ -43,7 +44,8 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
     )
     result = convert("acme", [path], Options(strict=True))
     assert result.epoch == "2023-05-17T11:00:58Z"
-    assert result.table.frame.row(0) == ("dlctk", 0.0, 64, 8.0, "uf794", "FAILED", A100, "Other")
+    job = ("dlctk", 0.0, 64, 8.0, "uf794", "FAILED", A100, "Other", 10.0, 18.0)
+    assert result.table.frame.row(0) == job
     assert result.account.noted == {acme.RECORDED: 1}
 
 

@@ -96,7 +96,7 @@ def test_start_and_end_stand_in_for_a_duration(tmp_path: Path) -> None:
         tmp_path, "job_id,submit_time,num_gpus,begin,end\na,1,1,5,9.5\nb,1,1,5,5\nc,1,1,5,4\nd,9,1,5,8\n"
     )
     result = convert("csv", [path], Options(column_map={"start_time": "begin", "end_time": "end"}))
-    assert result.table.frame.rows() == [("a", 1.0, 1, 4.5)]
+    assert result.table.frame.rows() == [("a", 1.0, 1, 4.5, 5.0, 9.5)]
     assert result.account.dropped == {
         "starts before it is submitted (start_time < submit_time)": 1,
         "ends before it starts (end_time < start_time)": 1,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
+from ringbco.io.times import lengths, moments
 from ringbco.sources import Conversion, convert
-from ringbco.sources.parsing import lengths, moments
 from ringbco.sources.source import Options
 from ringbco.trace.plausibility import slurm_parts
 
@@ -323,34 +323,6 @@ def test_json_lines(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n{"a": "\xff"}\n')
     with pytest.raises(InputError, match=r"line 2: .*expected UTF-8 text"):
         convert("csv", [path])
-
-
-@pytest.mark.parametrize(
-    "verb", [("inspect",), ("replay", "--cluster", "2x8", "--policy", "fifo", "-o", "d")]
-)
-@pytest.mark.parametrize(
-    ("text", "form", "maps"),
-    [
-        ("id;submitted;gpus;begin;end\na;1;2;3;4\n", "separated by semicolons", True),
-        ("job_id|submit_time|num_gpus|duration\na|1|2|3\n", "separated by bars", False),
-        ("job_id\tsubmit_time\tnum_gpus\tduration, s\na\t1\t2\t3\n", "separated by tabs", None),
-        ('{"job_id": 1, "submit_time": 1, "num_gpus": 1, "duration": 1}\n', "JSON Lines", False),
-    ],
-)
-def test_other_forms_name_the_command(
-    invoke: Invoke, verb: tuple[str, ...], text: str, form: str, maps: bool | None, tmp_path: Path
-) -> None:
-    table(tmp_path, text, "my jobs.csv")
-    done = invoke(verb[0], "my jobs.csv", *verb[1:])
-    assert done.returncode == 1
-    mapped = "--map job_id=id --map submit_time=submitted --map num_gpus=gpus"
-    mapped += " --map start_time=begin --map end_time=end "
-    options = {True: mapped, False: "", None: "--map 'duration=duration, s' "}[maps]
-    command = f"ringbco convert csv 'my jobs.csv' {options}-o jobs.parquet"
-    assert (
-        done.stderr
-        == f"error: my jobs.csv: is {form}, not a job table yet; `{command}` makes a job table of it\n"
-    )
 
 
 @pytest.mark.parametrize(

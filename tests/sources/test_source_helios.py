@@ -29,7 +29,8 @@ def test_a_job_worked_out_by_hand(tmp_path: Path) -> None:
     result = convert("helios", [path])
     # 9 June 2020, 18:41:01 on the log's own clock; the epoch is that day's midnight.
     assert result.epoch == "2020-06-09T00:00:00"
-    assert result.table.frame.row(0) == ("7", 67_261.0, 8, 36_847.0, "u1", "vcvGl", "COMPLETED")
+    job = ("7", 67_261.0, 8, 36_847.0, "u1", "vcvGl", "COMPLETED", 67_262.0, 104_109.0)
+    assert result.table.frame.row(0) == job
     metadata = result.table.metadata
     assert metadata["ringbco.source"] == "helios"
     assert metadata["ringbco.epoch"] == "2020-06-09T00:00:00"

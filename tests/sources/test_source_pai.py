@@ -40,8 +40,8 @@ def test_a_job_of_three_tasks_by_hand(tmp_path: Path) -> None:
     )
     frame = convert("pai", paths, Options(strict=True)).table.frame
     assert frame.drop("plan_gpus").rows() == [
-        ("j1", 1000.0, 2, 790.0, "u1", "Terminated", "P100|T4", None),
-        ("j2", 1000.0, 1, 380.0, "u1", "Failed", "MISC", None),
+        ("j1", 1000.0, 2, 790.0, "u1", "Terminated", "P100|T4", None, 1100.0, 1890.0),
+        ("j2", 1000.0, 1, 380.0, "u1", "Failed", "MISC", None, 1010.0, 1390.0),
     ]
     assert frame["plan_gpus"].to_list() == pytest.approx([1.75, 1.0])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say, say_json
-from ringbco.sources import SOURCES
+from ringbco.sources import names
 
 if TYPE_CHECKING:
     from ringbco.io.marks import Mark
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ringbco.trace.elastic import Elastic
 
 _ROWS: Final = f"""
-source SOURCE: The format: {", ".join(SOURCES)}.
+source SOURCE: The format: {", ".join(names())}.
 inputs INPUT...: The trace's files in any order, plain or compressed: gzip, zstd, bzip2, tar or zip.
 [Output]
 out --out -o JOBS.parquet: The job table to write: .parquet (with the account in its footer) or .csv.
@@ -58,6 +58,8 @@ tres FILE: For slurmdbd's job_table: the names of trackable resources, as lines 
 open_jobs --open {{drop|keep}}: Jobs that still run: drop them, or keep them with the run time so far.
   Default: drop.
 mig {{drop|gpu}}: MIG profiles: leave these parts of a GPU out, or count each as one GPU. Default: drop.
+[Options of installed sources]
+parameters -P NAME=VALUE: A parameter of the source's function. Repeatable.
 [Elastic jobs]
 elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a
   catalogue. Default: jobs as in the trace.
@@ -104,6 +106,7 @@ def convert(
     tres: Path | None = None,
     open_jobs: str | None = None,
     mig: str | None = None,
+    parameters: list[str] | None = None,
     elastic: str | None = None,
     elastic_share: float | None = None,
     seed: int | None = None,
@@ -121,6 +124,7 @@ def convert(
 
     Example: ringbco convert helios data/Venus/*.csv -o venus.parquet --cluster-out venus.toml
     """
+    from ringbco.cli.inputs import named_values
     from ringbco.errors import UsageError
     from ringbco.sources import convert as run
     from ringbco.sources import get
@@ -162,6 +166,7 @@ def convert(
         tres=tres,
         open_jobs=open_jobs,
         mig=mig,
+        parameters=named_values(parameters),
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)

@@ -142,8 +142,15 @@ def fields(policy: str, given: Sequence[str] | None, length: str | None = None) 
     if length is not None and not is_custom(policy):
         raise UsageError(f"option round: {length}: expected none beside {policy}: gavel and sia have rounds")
 
+    return named_values((*(given or ()), *([] if length is None else [f"round={length}"])))
+
+
+def named_values(given: Sequence[str] | None) -> dict[str, str]:
+    """The values of -P by name. Raises UsageError for one without "=" and for a name that is given twice."""
+    from ringbco.errors import UsageError
+
     found: dict[str, str] = {}
-    for text in (*(given or ()), *([] if length is None else [f"round={length}"])):
+    for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name or name in found:
             raise UsageError(f"option P: {text}: expected NAME=VALUE, each name once")

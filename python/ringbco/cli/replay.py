@@ -71,8 +71,8 @@ def replay(
     --policy log:DIR/decisions.parquet carries out the decisions of the result in DIR. JOBS, the cluster and
     options that are not given, outages and services too, are as they were there.
 
-    A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds; a RATE is 25Gb/s (bits), 100GB/s (bytes), or
-    a number of bytes/s.
+    A TIME is 2.5d, 6h, 30min, 90s, 1-12:00:00, or a number of seconds; a RATE is 25Gb/s (bits), 100GB/s
+    (bytes), or a number of bytes/s.
 
     Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """

@@ -41,8 +41,8 @@ _TAIL: Final = """\
   `--json` one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
 - A closed pipe (`ringbco ... | head -1`) changes neither the files nor the status.
-- A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds. A RATE is 25Gb/s (bits), 100GB/s (bytes), or a
-  number of bytes/s. Cluster files, sweeps and Python take the same texts.
+- A TIME is 2.5d, 6h, 30min, 90s, 1-12:00:00, or a number of seconds. A RATE is 25Gb/s (bits), 100GB/s
+  (bytes), or a number of bytes/s. Cluster files, sweeps and Python take the same texts.
 - `NO_COLOR=1` turns colours off; tables fit the terminal's width, or `COLUMNS`, or 80 columns.
 - `ringbco --version` also shows the build and the platform: add it to bug reports.
 - `RINGBCO_DEBUG=1` shows the traceback of an unexpected error.

@@ -36,7 +36,8 @@ _CONTROL: Final = re.compile(rb"[\x01-\x08\x0e-\x1f]")
 INDEX: Final = re.compile(r"\s*|Unnamed: 0(\.\d+)?|__index_level_\d+__")
 """What pandas calls an index that has no name: in CSV, read and written again, in Parquet."""
 _MARK: Final = b"\xef\xbb\xbf"
-_NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
+_NEWLINE, _QUOTE = 0x0A, 0x22
+SEPARATORS: Final = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,10 @@ def refuse_nul(path: str | os.PathLike[str], data: bytes) -> None:
         return
     if not (lines and header.strip()):
         return
-    start, place = before.rfind(b"\n") + 1, lines[-1].count(",")
-    cells = data[start:].split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(",")
-    names = header.removeprefix("\ufeff").rstrip("\r").split(",")
+    mark = separator(header)
+    start, place = before.rfind(b"\n") + 1, lines[-1].count(mark)
+    cells = data[start:].split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(mark)
+    names = header.removeprefix("\ufeff").rstrip("\r").split(mark)
     raise InputError(
         "text without the character NUL",
         file=path,
@@ -149,12 +151,17 @@ def _toml(path: str | os.PathLike[str], data: bytes) -> InputError:
     return InputError("is a TOML file, not a job table", file=path, hint="give a Parquet or CSV file")
 
 
-def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> TextTable:
-    """Read a comma-separated UTF-8 file (optionally gzipped) with a header line; every column is text.
+def separator(header: str) -> str:
+    """The separator that a header line holds most often (a comma on ties)."""
+    return max(SEPARATORS, key=lambda mark: (header.count(mark), mark == ","))
 
-    Line ends may be LF or CRLF; empty lines at the end of the file do not count. Raises InputError: not text,
-    no UTF-8, doubled or unnamed columns, a record with more or fewer cells than the header, a quotation
-    mark left open.
+
+def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> TextTable:
+    """Read a UTF-8 file (optionally gzipped) with a header line; every column is text.
+
+    Cells are separated by commas, semicolons, tabs or bars. Line ends may be LF or CRLF; empty lines at the
+    end of the file do not count. Raises InputError: not text, no UTF-8, doubled or unnamed columns, a record
+    with more or fewer cells than the header, a quotation mark left open.
     """
     if data is None:
         data = read_bytes(path)
@@ -174,9 +181,10 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
     _require_utf8(path, data)
     if b"\n" not in data and b"\r" in data:
         raise InputError("has old Macintosh line ends (CR)", file=path, hint="save it with LF line ends")
-    header = _header(path, data)
-    starts, quoted_line_ends = _check_shape(path, data, len(header))
-    frame = _parse(path, data)
+    mark = separator(data.split(b"\n", 1)[0][:_LONGEST_HEADER].decode("utf-8", errors="ignore"))
+    header = _header(path, data, mark)
+    starts, quoted_line_ends = _check_shape(path, data, len(header), mark)
+    frame = _parse(path, data, mark)
     for what, there, found in (
         ("columns", len(header), frame.width),
         ("records", starts.size - 1, frame.height),
@@ -255,17 +263,13 @@ def _require_utf8(path: str | os.PathLike[str], data: bytes) -> None:
         ) from None
 
 
-def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
+def _header(path: str | os.PathLike[str], data: bytes, mark: str) -> list[str]:
     head = data[:_LONGEST_HEADER].decode("utf-8", errors="ignore")
     try:
-        header = next(csv.reader(io.StringIO(head, newline=""), strict=True))
+        header = next(csv.reader(io.StringIO(head, newline=""), strict=True, delimiter=mark))
     except (csv.Error, StopIteration) as error:
         reason = str(error).replace("unexpected end of data", "a quotation mark is left open")
         raise InputError(f"its first line cannot be read as CSV ({reason})", file=path) from None
-    if len(header) == 1:
-        for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-            if separator in header[0]:
-                raise InputError(f"is separated by {name}", file=path, hint="save it separated by commas")
     for position, name in enumerate(header, start=1):
         if not name.strip() and (position > 1 or not header[1:]):
             raise _unnamed(path, position, name)
@@ -305,14 +309,14 @@ def refuse_doubled(path: str | os.PathLike[str], names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _check_shape(path: str | os.PathLike[str], data: bytes, width: int) -> tuple[np.ndarray, bool]:
+def _check_shape(path: str | os.PathLike[str], data: bytes, width: int, mark: str) -> tuple[np.ndarray, bool]:
     """Byte offsets at which records begin (the header's first), and whether a cell holds a line end.
 
-    Commas and line ends are counted outside quotation marks; a doubled mark inside a quoted cell flips the
-    parity twice, so it changes nothing.
+    Separators and line ends are counted outside quotation marks; a doubled mark inside a quoted cell flips
+    the parity twice, so it changes nothing. mark: the separator.
     """
     text = np.frombuffer(data, dtype=np.uint8)
-    line_end, comma = text == _NEWLINE, text == _COMMA
+    line_end, between = text == _NEWLINE, text == ord(mark)
     quoted_line_ends = False
     if b'"' in data:
         inside = np.bitwise_xor.accumulate(text == _QUOTE)
@@ -325,15 +329,15 @@ def _check_shape(path: str | os.PathLike[str], data: bytes, width: int) -> tuple
             )
         quoted_line_ends = bool((line_end & inside).any())
         line_end &= ~inside
-        comma &= ~inside
+        between &= ~inside
     ends = np.flatnonzero(line_end)
     starts = np.concatenate([[0], ends + 1])
     long = np.flatnonzero(np.diff(starts, append=text.size) > LONGEST_ROW)
     if long.size:
         row = int(long[0])
         raise long_row(path, row, data.count(b"\n", 0, int(starts[row])) + 1)
-    commas = np.flatnonzero(comma)
-    cells = np.diff(np.searchsorted(commas, np.concatenate([ends, [text.size]])), prepend=0) + 1
+    marks = np.flatnonzero(between)
+    cells = np.diff(np.searchsorted(marks, np.concatenate([ends, [text.size]])), prepend=0) + 1
     wrong = np.flatnonzero(cells != width)
     if wrong.size:
         row = int(wrong[0])
@@ -356,9 +360,9 @@ def _last_quote_line(data: bytes) -> int:
     return data.count(b"\n", 0, data.rfind(b'"')) + 1
 
 
-def _parse(path: str | os.PathLike[str], data: bytes) -> pl.DataFrame:
+def _parse(path: str | os.PathLike[str], data: bytes, mark: str) -> pl.DataFrame:
     try:
-        return pl.read_csv(data, infer_schema=False, raise_if_empty=False)
+        return pl.read_csv(data, separator=mark, infer_schema=False, raise_if_empty=False)
     except pl.exceptions.PolarsError as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -6,7 +6,6 @@ and `Policy`. docs/custom-policies.md shows each with an example.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib.util
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco import _core
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
+from ringbco.io.extensions import POLICIES, as_type, offers
 from ringbco.run import custom_policy_file
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS
 
@@ -107,7 +107,7 @@ def is_custom(policy: object) -> bool:
     if isinstance(policy, str):
         if ":" in policy:
             return not policy.startswith("log:")
-        return policy in BUILT_IN or (policy not in PRESETS and policy in custom_policy_file.offers())
+        return policy in BUILT_IN or (policy not in PRESETS and policy in offers(POLICIES))
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
 
@@ -218,7 +218,7 @@ def check_fields(kind: type[Scheduler], name: str) -> None:
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     """(name, class, fields) of every policy in Python that this or another installed package offers."""
     found = []
-    for name in (*BUILT_IN, *sorted(custom_policy_file.offers().keys() - BUILT_IN.keys())):
+    for name in (*BUILT_IN, *sorted(offers(POLICIES).keys() - BUILT_IN.keys())):
         with guarded(name, loading=True):
             kind = _named(name)
             if isinstance(kind, type) and issubclass(kind, Scheduler):
@@ -237,7 +237,7 @@ def _named(name: str, text: bytes | None = None) -> Any:
     name = BUILT_IN.get(name, name)
     place, colon, _ = name.rpartition(":")
     if not colon:
-        return custom_policy_file.offers()[name].load()
+        return offers(POLICIES)[name].load()
     if place.endswith(".py"):
         path = Path(place)
         return _offered(_from_text(custom_policy_file.text(path) if text is None else text, path), name)
@@ -320,7 +320,7 @@ def _values(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> dict[
                 f"one of {', '.join(fields)}" if fields else "none: the class is not a dataclass with fields"
             )
             raise UsageError(f"option P: {key}: expected {known}; policy {name}")
-    values = {key: _as_field(key, value, fields[key]) for key, value in given.items()}
+    values = {key: as_type(key, value, fields[key].type) for key, value in given.items()}
     needed = [
         key
         for key, field in fields.items()
@@ -331,23 +331,6 @@ def _values(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> dict[
     if needed:
         raise UsageError(f"option P: expected a value of {', '.join(needed)}; policy {name}")
     return values
-
-
-def _as_field(key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
-    """A text as the value of a field: what Python would read, if the field is no text."""
-    if not isinstance(value, str) or field.type in (str, "str"):
-        return value
-    try:
-        read = ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        read = value
-    kinds = {"int": (int, "an integer"), "float": (float, "a number"), "bool": (bool, "True or False")}
-    wanted, expected = kinds.get(str(getattr(field.type, "__name__", field.type)), (None, ""))
-    if wanted is float and isinstance(read, int) and not isinstance(read, bool):
-        read = float(read)
-    if wanted is not None and type(read) is not wanted:
-        raise UsageError(f"option P: {key}: {value}: expected {expected}")
-    return read
 
 
 def _sha256(kind: type[Scheduler]) -> str | None:

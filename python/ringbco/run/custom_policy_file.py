@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
-from typing import Final
 
 from ringbco.errors import InputError, UsageError
-
-GROUP: Final = "ringbco.policies"
-"""The entry points under which an installed package offers its policies by name."""
-
-
-def offers() -> dict[str, EntryPoint]:
-    """What installed packages offer, by name. What lies in the working directory is not installed."""
-    try:
-        here = os.path.realpath(os.getcwd())
-    except OSError:  # it has been removed
-        here = ""
-    found: dict[str, EntryPoint] = {}
-    for package in distributions(path=[place for place in sys.path if os.path.realpath(place) != here]):
-        for point in package.entry_points.select(group=GROUP):
-            found.setdefault(point.name, point)
-    return found
+from ringbco.io.extensions import POLICIES, offers
 
 
 def code(name: str) -> tuple[str, bytes]:
@@ -33,7 +15,7 @@ def code(name: str) -> tuple[str, bytes]:
     Raises UsageError for a module that is not there or is no Python file, InputError for a file that cannot
     be read.
     """
-    if ":" not in name and (point := offers().get(name)) is not None:
+    if ":" not in name and (point := offers(POLICIES).get(name)) is not None:
         name = f"{point.module}:{point.attr}"
     place, colon, _ = name.rpartition(":")
     if not colon:

@@ -1,4 +1,4 @@
-"""Public traces into job tables: one format a module, this registry, and `convert`, which runs one."""
+"""Traces into job tables: one format a module, or a function of another package; `convert` runs one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.extensions import SOURCES as GROUP
+from ringbco.io.extensions import offers
 from ringbco.io.process import scratch_folder
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from ringbco.trace.jobs import JobTable
     from ringbco.trace.rate_table import RateTable
 
-__all__ = ["SOURCES", "Conversion", "convert", "get", "recognise"]
+__all__ = ["SOURCES", "Conversion", "convert", "get", "names", "recognise"]
 
 # Name on the command line -> module. The order is that of the documentation.
 SOURCES: Final[Mapping[str, str]] = {
@@ -58,22 +60,49 @@ class Conversion:
     outages: pl.DataFrame | None = None
 
 
+def names() -> list[str]:
+    """The names of all sources: this package's, then those of other installed packages."""
+    return [*SOURCES, *sorted(offers(GROUP).keys() - SOURCES.keys())]
+
+
 def get(name: str) -> Source:
     """The source of that name.
 
-    Raises UsageError naming those there are.
+    Raises UsageError naming those there are, or the package that offers a source by a name of this package's;
+    SourceError for a source of another package that cannot be loaded.
     """
     if name not in SOURCES:
-        from ringbco.cluster.presets import presets_like
-        from ringbco.trace.other_names import hint_at
+        from ringbco.sources.installed import installed
 
-        hint = hint_at(name, SOURCES)
-        if not hint:  # venus, say, is a cluster of helios
-            meant = {cluster.split("-")[0] for cluster in presets_like(name)} & SOURCES.keys()
-            hint = f"; did you mean {min(meant)}?" if len(meant) == 1 else ""
-        raise UsageError(f"no source {name}: choose one of {', '.join(SOURCES)}{hint}")
+        found = installed(name)
+        if found is None:
+            raise _unknown(name)
+        return found
+    point = offers(GROUP).get(name)
+    if point is not None:
+        from ringbco.sources.installed import of_package
+
+        raise UsageError(
+            f"source {name}: {of_package(point)} offers a source by this name too, which is one of ringbco's:"
+            " rename its entry point, or uninstall it"
+        )
+    return _built_in(name)
+
+
+def _built_in(name: str) -> Source:
     source: Source = import_module(f"ringbco.sources.{SOURCES[name]}").SOURCE
     return source
+
+
+def _unknown(name: str) -> UsageError:
+    from ringbco.cluster.presets import presets_like
+    from ringbco.trace.other_names import hint_at
+
+    hint = hint_at(name, known := names())
+    if not hint:  # venus, say, is a cluster of helios
+        meant = {cluster.split("-")[0] for cluster in presets_like(name)} & SOURCES.keys()
+        hint = f"; did you mean {min(meant)}?" if len(meant) == 1 else ""
+    return UsageError(f"no source {name}: choose one of {', '.join(known)}{hint}")
 
 
 def convert(name: str, inputs: Sequence[str | Path], options: Options | None = None) -> Conversion:
@@ -95,7 +124,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     _refuse_foreign_options(source, options)
     with _opened(source, [Path(path) for path in inputs]) as files:
         trace = source.read(files, options)
-        main = files[source.needs[0]].shown
+        main = files[source.needs[0]].shown + ("" if source.opens else f" (read by {source.name})")
     refuse_empty(trace.account, main)
     if options.want_cluster and trace.servers is None and not trace.no_servers:
         raise source.no_cluster()
@@ -108,6 +137,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         epoch=trace.epoch,
         options={
             **trace.choices,
+            **{key: str(value) for key, value in options.parameters.items()},
             "inputs": ", ".join(Path(path).name for path in inputs),
             **({} if options.elastic is None else options.elastic.described()),
         },
@@ -118,6 +148,8 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     if trace.epoch_note:
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)
+    if not source.opens:  # it is sorted once its rows have been checked, whose errors name the source's rows
+        table = from_frame(table.frame.sort("submit_time", maintain_order=True), main, metadata)
     cluster, notes = None, list(trace.notes)
     if trace.no_servers:
         notes.insert(0, ("no cluster file: " if options.want_cluster else "") + trace.no_servers)
@@ -165,7 +197,7 @@ def shape_of(heads: Iterable[str]) -> tuple[Source, Shape] | None:
 
 def _shape_of(head: str, but: str = "csv") -> tuple[Source, Shape] | None:
     """The source whose file begins with `head`, and its shape; csv, which takes anything, is left out."""
-    for source in (get(name) for name in SOURCES if name not in (but, "csv")):
+    for source in (_built_in(name) for name in SOURCES if name not in (but, "csv")):
         shape = source.role(head)
         if shape is not None:
             return source, shape
@@ -194,10 +226,11 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "open": options.open_jobs,
         "mig": options.mig,
         "outages-out": options.want_outages,
+        "P": options.parameters,
     }
     for option, value in given.items():
         if value and option not in source.options:
-            raise UsageError(f"--{option} is not an option of {source.name}")
+            raise UsageError(f"{'-' if option == 'P' else '--'}{option} is not an option of {source.name}")
 
 
 @contextmanager
@@ -208,6 +241,9 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
 
     if not paths:
         raise UsageError(f"convert {source.name}: give {source.shapes[0].what}")
+    if not source.opens:
+        yield _as_they_are(source, paths)
+        return
     with scratch_folder("ringbco-") as scratch:
         by_role: dict[str, Opened] = {}
         shapes: dict[str, Shape] = {}
@@ -237,6 +273,18 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
                 ]
                 raise UsageError(f"convert {source.name}: give {shape.what} as well{''.join(alone[:1])}")
         yield Files(by_role, shapes, names, further)
+
+
+def _as_they_are(source: Source, paths: Sequence[Path]) -> Inputs:
+    from ringbco.sources.opening import Opened
+    from ringbco.sources.source import Inputs as Files
+
+    for path in paths:
+        if not path.exists():
+            raise InputError("no such file", file=path, hint="check the path")
+    [shape] = source.shapes
+    first, *others = ((Opened(path, str(path), ""), shape) for path in paths)
+    return Files({shape.role: first[0]}, {shape.role: shape}, further=others)
 
 
 def _refuse_odd_cell(source: Source, opened: Opened) -> None:

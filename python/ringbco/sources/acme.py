@@ -14,8 +14,18 @@ from ringbco.cluster.presets import PRESETS
 from ringbco.sources.account import note
 from ringbco.sources.parsing import iso, number, offset_clock, optional_text
 from ringbco.sources.rules import asks_gpus, has_id, in_order, terminal, timed, whole_gpus
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, first_submission
+from ringbco.sources.source import (
+    Inputs,
+    Options,
+    Source,
+    Trace,
+    by_submission,
+    clean_csv,
+    first_submission,
+    ran_from,
+)
 from ringbco.sources.tables import TIME_LIKE, CsvTable
+from ringbco.trace.recorded import RAN
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 _OFFSET_TIME: Final = TIME_LIKE + r"[+-]\d\d:\d\d"
@@ -84,8 +94,19 @@ def read(inputs: Inputs, options: Options) -> Trace:
     return Trace(
         by_submission(
             frame,
-            ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "type"],
+            [
+                "job_id",
+                "submit_time",
+                "num_gpus",
+                "duration",
+                "user",
+                "status",
+                "gpu_type",
+                "type",
+                *RAN,
+            ],
             submit_time=pl.col("submit_time") - epoch,
+            **ran_from("start_time", "end_time", epoch),
             duration=pl.col("end_time") - pl.col("start_time"),
             num_gpus=pl.col("gpu_num").cast(pl.UInt32),
             gpu_type=pl.lit(servers[0].gpu_type),  # all of the cluster is of one type

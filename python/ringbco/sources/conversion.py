@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
@@ -39,6 +40,7 @@ def convert(
     tres: str | os.PathLike[str] | None = None,
     open_jobs: str | None = None,
     mig: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
     elastic: str | None = None,
     elastic_share: float = SHARE,
     seed: int = 0,
@@ -46,7 +48,8 @@ def convert(
 ) -> Conversion:
     """Turns the files of a public trace into a job table, cleaned as the field cleans it; writes nothing.
 
-    source: the format, such as "philly" or "csv"; docs/sources lists them. inputs: the trace's files.
+    source: the format, such as "philly" or "csv", or the name of an installed source; docs/sources lists
+    them. inputs: the trace's files.
     mode, known_vcs, snapshot, column_map: options of one source, as `ringbco convert --help` has them;
         column_map is {our name: the file's name}.
     unit, columns, deadline_from: of csv, the unit of numeric times and durations ("ms", "s", "min" or "h"),
@@ -56,6 +59,7 @@ def convert(
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
     count, timezone, submitted, since (--from), until, fields, slurm_cluster, tres, open_jobs (--open), mig:
         of slurm, as `ringbco convert --help` has them.
+    parameters (-P): the options of an installed source by name.
     elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
         of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); seed: which jobs.
     strict: whether the first row that would be dropped or changed is an error.
@@ -94,6 +98,7 @@ def convert(
         tres=None if tres is None else Path(tres),
         open_jobs=open_jobs,
         mig=mig,
+        parameters=dict(parameters or {}),
         elastic=None if elastic is None else parse(elastic, share=elastic_share, seed=seed),
     )
     return run(source, [os.fspath(path) for path in paths], options)

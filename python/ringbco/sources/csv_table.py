@@ -18,29 +18,20 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import index_columns
 from ringbco.io.printed import not_a_table
+from ringbco.io.times import DAY, MICRO, UNITS, divided, in_seconds, lengths, moments, numbers
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import (
-    DAY,
-    MICRO,
-    UNITS,
-    as_text,
-    divided,
-    in_seconds,
-    iso,
-    lengths,
-    moments,
-    numbers,
-    truth,
-)
+from ringbco.sources.parsing import as_text, iso, truth
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     SECONDS,
     asks_gpus,
+    beside_others,
     has_id,
     in_order,
     lasting,
+    left_out,
     no_more_cells,
     not_negative,
     timed,
@@ -59,12 +50,13 @@ from ringbco.trace.other_names import (
     near_name,
 )
 from ringbco.trace.plausibility import slurm_parts
+from ringbco.trace.recorded import RAN
 from ringbco.trace.schema import other_names_of
 
 ROW_NUMBER: Final = "#"
 """What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
-TIMES: Final = ("submit_time", *SPAN, "deadline")
+TIMES: Final = ("submit_time", *SPAN, *RAN, "deadline")
 DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
@@ -239,6 +231,8 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     if "duration" in names:
         beside = {c: names[c] for c in SPAN if set(SPAN) <= names.keys()}
         names = {c: t for c, t in names.items() if c not in SPAN}
+    elif set(SPAN) <= names.keys():
+        names = dict(zip(RAN, map(names.__getitem__, SPAN), strict=True)) | names
     if options.deadline_from and "deadline" not in names:
         raise UsageError(
             f"--deadline-from: {shown} has no column deadline; name it with --map deadline=THEIRS"
@@ -420,7 +414,7 @@ def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[
     else:
         rules += in_order(*times)
     rules += [_optional_value(c, parsed, expected) for c in names if c in OPTIONAL_VALUES]
-    rules += _beside_num_gpus(names)
+    rules += beside_others(names)
     if _BESIDE + SPAN[0] in parsed.text.columns:
         rules.append(_contradiction(parsed, options))
     return rules
@@ -435,35 +429,15 @@ def _optional_value(name: str, parsed: _Parsed, a_time: str) -> Rule:
     """Cells of an optional column that break the table's rule are left out; an empty cell is fine."""
     column, value = COLUMNS[name], pl.col(name)
     broken = value.is_null()
-    if column.dtype is not pl.Boolean:
+    is_time = name in TIMES and name not in parsed.relative
+    if column.dtype is not pl.Boolean and not (is_time and parsed.dated):
         broken = broken | (value < column.low if column.low_included else value <= column.low)
         if column.high is not None:
             broken = broken | (value > column.high)
         if column.dtype.is_integer():
             broken = broken | (value != value.floor())
-    is_time = name in TIMES and name not in parsed.relative
     reason = f"{name} is not {'a time' if is_time else column.rule}"
-    return _left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
-
-
-def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
-    """Cells that cannot be beside the row's num_gpus are left out: the table's rules on two columns."""
-    value, gpus = pl.col, pl.col("num_gpus")
-    several = pl.any_horizontal(value(c) > 1 for c in ("num_gpus", "max_gpus") if c in names)
-    wrong = {
-        "min_gpus": ("min_gpus is above num_gpus", value("min_gpus") > gpus),
-        "max_gpus": ("max_gpus is below num_gpus", value("max_gpus") < gpus),
-        "gpu_share": ("gpu_share of a job of several GPUs", several & value("gpu_share").is_not_null()),
-    }
-    return [
-        _left_out(reason, bad, name, COLUMNS[name].rule)
-        for name, (reason, bad) in wrong.items()
-        if name in names
-    ]
-
-
-def _left_out(reason: str, when: pl.Expr, name: str, expected: str) -> Rule:
-    return change(f"{reason}: left out", when, name, expected, **{name: pl.lit(None)})
+    return left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
 
 
 def _contradiction(parsed: _Parsed, options: Options) -> Rule:

@@ -13,8 +13,9 @@ import polars as pl
 from ringbco.cluster.groups import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.cluster.presets import ServerGroup, vc_groups
 from ringbco.errors import InputError, UsageError
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, change, drop
-from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
+from ringbco.sources.parsing import iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
 from ringbco.sources.source import (
     Inputs,
@@ -24,9 +25,11 @@ from ringbco.sources.source import (
     by_submission,
     clean_csv,
     first_submission,
+    ran_from,
     without_servers,
 )
 from ringbco.sources.tables import TIME_LIKE, CsvFile, CsvTable
+from ringbco.trace.recorded import RAN
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 LONGEST: Final = 1_209_600.0  # s, 14 days: the cluster's own limit, which a few records exceed
@@ -111,8 +114,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(frame) // DAY * DAY
     frame = by_submission(
         frame,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status"],
+        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", *RAN],
         submit_time=pl.col("submit_time") - epoch,
+        **ran_from("start_time", "end_time", epoch),
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
     )
     return Trace(

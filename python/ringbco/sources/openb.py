@@ -12,12 +12,23 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import BESIDE, ServerGroup
+from ringbco.io.times import divided
 from ringbco.sources.account import drop, note
-from ringbco.sources.parsing import divided, number, optional_text, whole_number
+from ringbco.sources.parsing import number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
+from ringbco.sources.source import (
+    Inputs,
+    Options,
+    Source,
+    Trace,
+    by_submission,
+    clean_csv,
+    ran_from,
+    read_nodes,
+)
 from ringbco.sources.tables import CsvFile, CsvTable
 from ringbco.trace.cpu_memory import WITHOUT_GPUS
+from ringbco.trace.recorded import RAN
 
 LOG_END: Final = 12_902_960.0  # s: the last second of the published log
 ENDED: Final = ("Running", "Failed", "Succeeded")
@@ -45,6 +56,7 @@ NODES: Final = CsvTable(
 PENDING: Final = "never scheduled (Pending)"
 CENSORED: Final = "still running at the log's last second: run time is cut off there (kept)"
 _PHASE = pl.col("status")
+_CUT = (_PHASE == "Running") & (pl.col("deletion_time") == LOG_END)
 
 RULES: Final = (
     drop(PENDING, _PHASE == "Pending", "pod_phase", "a pod that ran"),
@@ -66,11 +78,7 @@ RULES: Final = (
     *timed("creation_time", "scheduled_time", "deletion_time", expected=SECONDS),
     not_negative("creation_time"),
     *in_order("creation_time", "scheduled_time", "deletion_time"),
-    note(
-        CENSORED,
-        (_PHASE == "Running") & (pl.col("deletion_time") == LOG_END),
-        "deletion_time",
-    ),
+    note(CENSORED, _CUT, "deletion_time"),
 )
 
 
@@ -92,12 +100,15 @@ def read(inputs: Inputs, options: Options) -> Trace:
         id_column="name",
     )
     frame = by_submission(
-        frame.with_columns(_share(frame).alias("gpu_share")),
+        frame.with_columns(
+            _share(frame).alias("gpu_share"), pl.when(~_CUT).then("deletion_time").alias("ended")
+        ),
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
-            *("gpu_share", "gpu_spec", "qos", *BESIDE),
+            *("gpu_share", "gpu_spec", "qos", *BESIDE, *RAN),
         ],
         submit_time=pl.col("creation_time"),
+        **ran_from("scheduled_time", "ended"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
         num_gpus=pl.col("num_gpu").cast(pl.UInt32),
         gpu_type=pl.col("gpu_spec"),  # several models are separated by |, as gpu_type has them

@@ -11,11 +11,21 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
+from ringbco.io.times import divided
 from ringbco.sources.account import ROW, Entry, change, clean, drop
-from ringbco.sources.parsing import divided, number, optional_text, whole_gpus_for
+from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, read_nodes
+from ringbco.sources.source import (
+    Inputs,
+    Options,
+    Source,
+    Trace,
+    by_submission,
+    ran_from,
+    read_nodes,
+)
 from ringbco.sources.tables import EXTRA, CsvTable
+from ringbco.trace.recorded import RAN
 
 ENDED: Final = ("Terminated", "Failed")
 _STATUS: Final = "Running|Terminated|Failed|Waiting"
@@ -130,7 +140,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     servers, left_out = _servers(inputs, options) if options.want_cluster else (None, ())
     columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "gpu_share"]
-    columns.append("plan_gpus")
+    columns += ["plan_gpus", *RAN]
     if "instances" in inputs:
         kept = kept.join(_machines(inputs), on="job_id", how="left", maintain_order="left")
         columns.append("num_machines")
@@ -139,6 +149,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             kept,
             columns,
             submit_time=pl.col("start_time"),
+            **ran_from("first_task_start", "last_task_end"),
             duration=pl.col("last_task_end") - pl.col("first_task_start"),
             num_gpus=whole_gpus_for(pl.col("plan_gpus")),
             gpu_share=pl.when(pl.col("plan_gpus") < 1).then("plan_gpus"),

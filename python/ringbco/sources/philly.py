@@ -12,10 +12,11 @@ from __future__ import annotations
 import codecs
 import mmap
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import polars as pl
@@ -23,7 +24,7 @@ import polars as pl
 from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.csvtext import LONGEST_ROW, long_row
-from ringbco.sources.account import ROW, Rule, change, clean, drop
+from ringbco.sources.account import ROW, Entry, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
 from ringbco.sources.rules import A_TIME, has_id, in_order, known_vc, terminal, timed
@@ -34,9 +35,14 @@ from ringbco.sources.source import (
     Trace,
     by_submission,
     first_submission,
+    ran_from,
+    read_nodes,
+    server_numbers,
     without_servers,
 )
+from ringbco.sources.tables import CsvTable
 from ringbco.trace.other_names import hint_at
+from ringbco.trace.recorded import RAN
 
 _JOB: Final = "__job"  # which job of the array a row is of
 SERVERS: Final = PRESETS["philly"].servers
@@ -44,6 +50,7 @@ STATUSES: Final = ("Pass", "Killed", "Failed")
 
 
 class _Place(msgspec.Struct, gc=False):
+    ip: Any = None
     gpus: list[str] | None = None
 
 
@@ -55,6 +62,16 @@ class _Attempt(msgspec.Struct, gc=False):
     @property
     def num_gpus(self) -> int:
         return sum(len(place.gpus) for place in self.detail or () if place.gpus)
+
+    def place(self, servers: Mapping[str, int]) -> tuple[str | None, str | None]:
+        """The servers and the GPUs held of each, "0:4 3:4"; else the first machine that is none of them."""
+        held: Counter[int] = Counter()
+        for part in self.detail or ():
+            if part.gpus:
+                if str(part.ip) not in servers:
+                    return None, str(part.ip)
+                held[servers[str(part.ip)]] += len(part.gpus)
+        return " ".join(f"{server}:{gpus}" for server, gpus in sorted(held.items())) or None, None
 
 
 class _Job(msgspec.Struct, gc=False):
@@ -94,15 +111,24 @@ class JobLog:
             )
 
 
-Row = tuple[str | None, str | None, str | None, int]  # submitted, start, end (as written), GPUs
+MACHINES: Final = CsvTable(
+    role="machines",
+    what="Philly's list of machines (cluster_machine_list)",
+    columns=("machineId", "number of GPUs", "single GPU mem"),
+    required=("machineId", "number of GPUs"),
+    looks={"machineId": r"m\d+", "number of GPUs": r"\d+", "single GPU mem": r"\d+ ?GB"},
+)
+
+# submitted, start, end (as written), the attempt whose GPUs count
+Row = tuple[str | None, str | None, str | None, _Attempt]
 
 
 def _span(job: _Job, attempts: Sequence[_Attempt]) -> list[Row]:
-    return [(job.submitted_time, attempts[0].start_time, attempts[-1].end_time, attempts[0].num_gpus)]
+    return [(job.submitted_time, attempts[0].start_time, attempts[-1].end_time, attempts[0])]
 
 
 def _sum(job: _Job, attempts: Sequence[_Attempt]) -> list[Row]:
-    widest = max(attempt.num_gpus for attempt in attempts)
+    widest = max(attempts, key=lambda attempt: attempt.num_gpus)
     return [(job.submitted_time, attempts[0].start_time, attempts[-1].end_time, widest)]
 
 
@@ -116,7 +142,7 @@ def _split(job: _Job, attempts: Sequence[_Attempt]) -> list[Row]:
     for before, attempt in pairwise(attempts):
         known = [time for time in (before.end_time, attempt.start_time) if time and time != "None"]
         # Times as written sort as text does.
-        rows.append((min(known, default=None), attempt.start_time, attempt.end_time, attempt.num_gpus))
+        rows.append((min(known, default=None), attempt.start_time, attempt.end_time, attempt))
     return rows
 
 
@@ -131,6 +157,7 @@ _STILL = pl.col("end_text").is_null() | pl.col("end_text").is_in(["", "None"])
 
 
 def _rules(mode: str, known_vcs: bool) -> tuple[Rule, ...]:
+    """The rules of a mode, in order."""
     attempt = "attempt" if mode == "split" else "job"
     start = (
         drop("no attempt has both a start and an end", pl.col("summed").is_null(), "start_time", A_TIME),
@@ -147,6 +174,13 @@ def _rules(mode: str, known_vcs: bool) -> tuple[Rule, ...]:
             pl.col("untimed") > 0,
             "start_time",
             "a start and an end for every attempt",
+        ),
+        change(
+            "its first attempt with both times starts before it is submitted: recorded_start left out",
+            pl.col("first_start") < pl.col("submitted_time"),
+            "start_time",
+            "no earlier than submitted_time",
+            first_start=pl.lit(None),
         ),
     )
     span = (*timed("start_time"), *in_order("submitted_time", "start_time", "end_time"))
@@ -165,6 +199,12 @@ def _rules(mode: str, known_vcs: bool) -> tuple[Rule, ...]:
         drop("no GPUs recorded", pl.col("num_gpus") == 0, "detail", "at least one GPU"),
         *(start if mode == "sum" else span),
         *([known_vc([group.vc for group in SERVERS if group.vc])] if known_vcs else ()),
+        change(
+            "held GPUs of a machine that the list of machines lacks: recorded_servers left out",
+            pl.col("ip").is_not_null(),
+            "ip",
+            "a machine of the list",
+        ),
     )
 
 
@@ -176,7 +216,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
     opened = inputs["log"]
     data = _mapped(opened)
     raws = _split_array(data, opened.shown)
-    text, lengths = _decode(raws, mode)
+    machines = None if options.known_vcs or "machines" not in inputs else inputs.csv("machines")
+    servers, left_out = SERVERS, tuple[Entry, ...]()
+    numbers: dict[str, int] = {}
+    if machines is not None:
+        name, gpus = MACHINES.required
+        servers, left_out = read_nodes(machines, options, name=name, gpus=gpus)
+        numbers = server_numbers(machines, name=name, gpus=gpus)
+    text, lengths = _decode(raws, mode, numbers)
     frame = _parsed(text)
     if mode == "sum":
         frame = frame.join(_summed(lengths), on=ROW, how="left", maintain_order="left")
@@ -198,17 +245,27 @@ def read(inputs: Inputs, options: Options) -> Trace:
     epoch = first_submission(kept.rename({"submitted_time": "submit_time"}))
     table = by_submission(
         kept,
-        ["job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"],
+        [
+            *("job_id", "submit_time", "num_gpus", "duration", "user", "vc", "status", "num_attempts"),
+            *(RAN if machines is None else (*RAN, "recorded_servers")),
+        ],
         submit_time=pl.col("submitted_time") - epoch,
         duration=pl.col("summed") if mode == "sum" else pl.col("end_time") - pl.col("start_time"),
+        **ran_from("first_start" if mode == "sum" else "start_time", "end_time", epoch),
     )
+    notes = [] if machines is not None else [*without_servers(table, SERVERS, "of unknown size")]
+    if machines is None and "machines" in inputs:
+        notes.append(
+            f"{inputs['machines'].shown} has no effect with --known-vcs: the servers are those of the virtual"
+            " clusters, and recorded_servers is left out"
+        )
     return Trace(
         table,
-        account,
+        account.plus(left_out),
         iso(epoch),
         "the first kept submission, on the log's own wall clock",
-        SERVERS,
-        (*without_servers(table, SERVERS, "of unknown size"), *(_apart(kept) if mode == "split" else ())),
+        servers,
+        (*notes, *(_apart(kept) if mode == "split" else ())),
         {"mode": mode, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
 
@@ -252,8 +309,13 @@ def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
     return found
 
 
-def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One row per job (or attempt, in mode split), times as text; and, for mode sum, one row per attempt."""
+def _decode(
+    raws: Sequence[msgspec.Raw], mode: str, servers: Mapping[str, int]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One row per job (or attempt, in mode split), times as text; and, for mode sum, one row per attempt.
+
+    servers: the number of each machine, empty where no list names them: then no row has a place.
+    """
     decoder = msgspec.json.Decoder(_Job)
     rows_of = MODES[mode]
     rows: list[tuple[object, ...]] = []
@@ -266,10 +328,14 @@ def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.Da
         attempts = job.attempts or ()
         if mode == "sum":
             lengths += [(len(rows), attempt.start_time, attempt.end_time) for attempt in attempts]
-        of_job = rows_of(job, attempts) if attempts else [(job.submitted_time, None, None, 0)]
-        for part, row in enumerate(of_job, start=1):
+        of_job = rows_of(job, attempts) if attempts else [(job.submitted_time, None, None, _Attempt())]
+        for part, (*times, held) in enumerate(of_job, start=1):
             name = f"{job.jobid}#{part}" if mode == "split" and job.jobid else job.jobid
-            rows.append((number, name, job.user, job.vc, job.status, *row, len(attempts), broken))
+            place = held.place(servers) if servers else (None, None)
+            rows.append(
+                (number, name, job.user, job.vc, job.status, *times, held.num_gpus)
+                + (len(attempts), broken, *place)
+            )
     schema = {
         _JOB: pl.UInt32,
         **dict.fromkeys(("jobid", "user", "vc", "status"), pl.String),
@@ -277,6 +343,8 @@ def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.Da
         "num_gpus": pl.UInt32,
         "num_attempts": pl.UInt32,
         "broken": pl.Boolean,
+        "recorded_servers": pl.String,
+        "ip": pl.String,
     }
     text = pl.DataFrame(rows, schema=schema, orient="row").with_row_index(ROW)
     parts = {ROW: pl.UInt32, "start_time": pl.String, "end_time": pl.String}
@@ -294,14 +362,15 @@ def _parsed(text: pl.DataFrame) -> pl.DataFrame:
 
 
 def _summed(lengths: pl.DataFrame) -> pl.DataFrame:
-    """Seconds of all attempts of a row, of its shortest one, and how many have no times."""
+    """Seconds of all attempts of a row, of its shortest one, its first start, and how many have no times."""
     seconds = wall_clock("end_time") - wall_clock("start_time")
     return (
-        lengths.select(ROW, seconds=seconds)
+        lengths.select(ROW, seconds=seconds, start=wall_clock("start_time"))
         .group_by(ROW)
         .agg(
             pl.col("seconds").filter(pl.col("seconds").is_not_null()).sum().alias("total"),
             pl.col("seconds").min().alias("shortest"),
+            pl.col("start").filter(pl.col("seconds").is_not_null()).min().alias("first_start"),
             pl.col("seconds").null_count().alias("untimed"),
             pl.col("seconds").count().alias("timed"),
         )
@@ -348,7 +417,7 @@ SOURCE: Final = Source(
   year      = {2019},
   url       = {https://www.usenix.org/conference/atc19/presentation/jeon}
 }""",
-    shapes=(JobLog(),),
+    shapes=(JobLog(), MACHINES),
     needs=("log",),
     read=read,
     options=frozenset({"mode", "known-vcs"}),

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
-from ringbco.io.csvtext import LONGEST_ROW, long_row
+from ringbco.io import csvtext
+from ringbco.io.csvtext import LONGEST_ROW, SEPARATORS, long_row
 from ringbco.sources.opening import Opened
 
-SEPARATORS: Final = ",;\t|"
 _QUOTE: Final = b'"'
 _LINE_END: Final = 0x0A
 _CHUNK: Final = 1 << 24
@@ -23,9 +23,8 @@ _SHOWN: Final = 200
 
 
 def separator(head: str) -> str:
-    """The separator that the first line of `head` holds most often (a comma on ties)."""
-    first = head[header_at(head) :].split("\n", 1)[0]
-    return max(SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
+    """The separator of the cells of a file that begins so."""
+    return csvtext.separator(head[header_at(head) :].split("\n", 1)[0])
 
 
 def header_at(head: str) -> int:

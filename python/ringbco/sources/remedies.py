@@ -26,7 +26,6 @@ from ringbco.trace.other_names import convert_command
 from ringbco.trace.schema import COLUMNS, REQUIRED, convert_hint, other_names_of
 from ringbco.units import is_number
 
-_MARKS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _STAND_INS: Final = {"job_id": "a", "submit_time": "0", "num_gpus": "1", "duration": "1"}
 _FORMS: Final = (
     "write a time as 2024-05-01 08:00:00 (`ringbco convert csv` reads no day or month before the year, and"
@@ -53,7 +52,7 @@ def remedy(file: str | os.PathLike[str], error: InputError) -> InputError | None
     if listed is not None:
         lines = f"`jq -c '.[]' {shlex.quote(os.fspath(file))} > jobs.jsonl` makes JSON Lines of it"
         return error.replace(hint=f"{lines}, and {convert_hint('jobs.jsonl', listed)}")
-    return _cell(os.fspath(file), error)
+    return _cell(os.fspath(file), error, separator(starts[0]))
 
 
 def _form(path: Path, starts: list[str]) -> tuple[str, list[str]] | None:
@@ -73,8 +72,7 @@ def _form(path: Path, starts: list[str]) -> tuple[str, list[str]] | None:
         like = other_names_of(REQUIRED, found)[0]
         return ("JSON Lines", list(found)) if several or like else None
     names = [name for name in first_record(head) if name]
-    mark = _MARKS.get(separator(head))
-    form = _packing(path) or (f"separated by {mark}" if mark else None)
+    form = _packing(path)
     return None if form is None or not names[1:] else (form, names)
 
 
@@ -103,13 +101,15 @@ def _listed(starts: list[str]) -> list[str] | None:
     return list(found) if other_names_of(REQUIRED, found)[0] else None
 
 
-def _cell(file: str, error: InputError) -> InputError | None:
+def _cell(file: str, error: InputError, mark: str) -> InputError | None:
     """The error of a cell that `convert csv` reads, with the command; None for any other error."""
     column, value = error.column or "", error.value
     if column not in COLUMNS or not isinstance(value, str) or is_number(value):
         return None
     if COLUMNS[column].dtype is not pl.String and _reads(column, value):
         clocked = column in (*TIMES, *DURATIONS) and any(letter.isdigit() for letter in value)
+        if "," in value and mark == ";":  # a decimal point to some
+            return error.replace(hint="write a decimal point, and no separator of thousands")
         what = "dates and hours, minutes and seconds" if clocked and "," not in value else "such cells"
         return error.replace(hint=f"`{convert_command(file, {})}` reads {what}")
     if column == "submit_time" and re.search(r"\d[-/.:]\d", value):

@@ -7,8 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from ringbco.sources.account import Rule, drop
+from ringbco.sources.account import Rule, change, drop
 from ringbco.sources.tables import EXTRA
+from ringbco.trace.jobs import COLUMNS
+from ringbco.trace.recorded import PLACE
 
 A_TIME: Final = "a time such as 2020-09-01 12:00:00"
 MAX_GPUS: Final = 2**32 - 1
@@ -98,3 +100,37 @@ def known_vc(names: Collection[str]) -> Rule:
 def not_negative(column: str) -> Rule:
     """Rows with a time before 0 are dropped."""
     return drop(f"{column} is negative", pl.col(column) < 0, column, "0 s or later")
+
+
+def left_out(reason: str, when: pl.Expr, column: str, expected: str) -> Rule:
+    """Cells of an optional column lose their value."""
+    return change(f"{reason}: left out", when, column, expected, **{column: pl.lit(None)})
+
+
+def beside_others(columns: Collection[str]) -> list[Rule]:
+    """Cells that cannot be beside others of the row lose their value: the table's rules on two columns.
+
+    columns: those of the frame; rules on others are left out.
+    """
+    value, gpus, submit = pl.col, pl.col("num_gpus"), pl.col("submit_time")
+    several = pl.any_horizontal(value(c) > 1 for c in ("num_gpus", "max_gpus") if c in columns)
+    begin = pl.max_horizontal(submit, "recorded_start") if "recorded_start" in columns else submit
+    is_place = value("recorded_servers").str.contains(PLACE)
+    wrong = {
+        "min_gpus": ("is above num_gpus", value("min_gpus") > gpus),
+        "max_gpus": ("is below num_gpus", value("max_gpus") < gpus),
+        "gpu_share": ("of a job of several GPUs", several & value("gpu_share").is_not_null()),
+        "recorded_start": ("is before submit_time", value("recorded_start") < submit),
+        "recorded_end": ("is before submit_time or recorded_start", value("recorded_end") < begin),
+        "recorded_servers": ("is no list of servers and their GPUs", ~is_place),
+    }
+    expected = {name: COLUMNS[name].rule for name in wrong} | {
+        "recorded_start": "no earlier than submit_time",
+        "recorded_end": "no earlier than submit_time and recorded_start",
+        "recorded_servers": "servers and their GPUs, such as 0:4 3:4",
+    }
+    return [
+        left_out(f"{name} {reason}", bad, name, expected[name])
+        for name, (reason, bad) in wrong.items()
+        if name in columns
+    ]

@@ -10,8 +10,9 @@ import polars as pl
 from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.io.printed import SACCT
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Account, Entry, Locate, Rule, clean
-from ringbco.sources.parsing import DAY, iso
+from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
 from ringbco.sources.slurm_events import COMMAND, SacctmgrEvents, read_events
@@ -41,7 +42,7 @@ from ringbco.sources.slurm_nodes import (
 from ringbco.sources.slurm_notes import Window, array_tasks, held_notes, mig_notes
 from ringbco.sources.slurm_rules import first_rules, job_rules, numbers, with_facts, with_ids
 from ringbco.sources.slurm_times import moment, with_times
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission, ran_from
 from ringbco.trace.other_names import hint_at
 
 _COLUMNS: Final = (
@@ -136,8 +137,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         num_gpus=pl.col("num_gpus").cast(pl.UInt32),
         vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"),
         nodes=pl.col("nodelist"),
-        recorded_start=pl.col("start_s") - epoch,
-        recorded_end=pl.col("end_s") - epoch,
+        **ran_from("start_s", "end_s", epoch),
         recorded_servers=pl.lit(None, pl.String) if nodes is None else recorded_servers(jobs, nodes.nodes),
     )
     empty = [name for name in _COLUMNS if name not in _OURS and table[name].null_count() == table.height]

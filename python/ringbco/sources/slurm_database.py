@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +10,8 @@ import msgspec
 import polars as pl
 
 from ringbco.errors import InputError
-from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.account import ROW
+from ringbco.sources.json_stream import JobsOfJson
 from ringbco.sources.opening import Opened
 from ringbco.sources.slurm_files import AT, DAMAGED, JOB_TABLE, SURPLUS, TEXTS, Records, complete
 from ringbco.sources.tables import EXTRA, CsvFile
@@ -24,7 +22,6 @@ _STATES: Final = (
 )
 _NO_TASK: Final = 4_294_967_294
 _TRES: Final = {"1": "cpu", "2": "mem", "3": "energy", "4": "node", "5": "billing", "1001": "gres/gpu"}
-_BATCH: Final = 20_000
 
 
 def read_tres(path: Path | None) -> dict[str, str]:
@@ -113,10 +110,6 @@ def _named(text: str, tres: dict[str, str]) -> str:
     return ",".join(f"{tres.get(key, key)}{equals}{value}" for key, equals, value in items)
 
 
-class _Document(msgspec.Struct, gc=False):
-    jobs: list[msgspec.Raw]
-
-
 class Times(msgspec.Struct, gc=False):
     """The times of a job: Unix seconds, 0 for none."""
 
@@ -180,53 +173,26 @@ class _Job(msgspec.Struct, gc=False):
 
 
 def read_json(opened: Opened) -> Records:
-    """The jobs of `sacct --json`, decoded a batch at a time."""
-    with open(opened.path, "rb") as file:
-        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    if bytes(view[:3]) == b"\xef\xbb\xbf":
-        view = view[3:]
-    try:
-        jobs = msgspec.json.decode(view, type=_Document).jobs
-    except msgspec.DecodeError as error:
-        raise InputError(
-            f"is no output of sacct --json ({error})", file=opened.shown, hint="export it again"
-        ) from None
+    """The jobs of `sacct --json`, decoded a part at a time."""
+    jobs = JobsOfJson(opened, "sacct --json")
     decoder = msgspec.json.Decoder(_Job)
     schema = dict.fromkeys((AT,), pl.UInt32) | dict.fromkeys(TEXTS, pl.String)
-    frames = [pl.DataFrame(schema=schema)]
-    for begin in range(0, len(jobs), _BATCH):
+    frames, before = [pl.DataFrame(schema=schema)], 0
+    for part in jobs.parts():
         rows = []
-        for number, raw in enumerate(jobs[begin : begin + _BATCH], start=begin):
-            if len(memoryview(raw)) > LONGEST_ROW:
-                raise long_row(opened.shown, row=number + 1)
+        for number, raw in enumerate(part, start=before):
             try:
                 rows.append((number, *_row(decoder.decode(raw))))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InputError(
                     f"a job as sacct --json has it ({error})", file=opened.shown, row=number + 1
                 ) from None
+        before += len(part)
         frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    frame = pl.concat(frames).with_columns(
+    frame = pl.concat(frames, rechunk=True).with_columns(
         pl.lit(value=False).alias(DAMAGED), pl.lit(value=False).alias(SURPLUS)
     )
-
-    @cache
-    def lines() -> list[int]:
-        return _lines(view, jobs)
-
-    return Records(complete(frame), True, lambda at: lines()[at])
-
-
-def _lines(view: memoryview, jobs: list[msgspec.Raw]) -> list[int]:
-    """The line on which each job begins."""
-    data, at, line, lines = bytes(view), 0, 1, []
-    for raw in jobs:
-        text = bytes(raw)
-        begins = data.index(text, at)
-        line += data.count(b"\n", at, begins)
-        lines.append(line)
-        at = begins
-    return lines
+    return Records(complete(frame), True, lambda at: jobs.lines[at])
 
 
 def _number(value: Any) -> str | None:

@@ -14,10 +14,11 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.io.csvtext import SEPARATORS
 from ringbco.io.printed import SACCT
 from ringbco.sources.account import ROW
 from ringbco.sources.opening import Opened
-from ringbco.sources.records import SEPARATORS, first_record, header_at, separator
+from ringbco.sources.records import first_record, header_at, separator
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable
 
 FILE: Final = "__file"
@@ -44,6 +45,8 @@ ID: Final = (
     r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?"
     r"(?:\.(?:batch|extern|interactive|TBD|\d+(?:\+\d+)?))?"
 )
+_MARKS: Final = "|;\t"
+"""What separates the cells of a text without a header; a comma would part the items of AllocTRES."""
 _CHUNK: Final = 1 << 18
 _LONGEST: Final = 200
 
@@ -109,7 +112,7 @@ class SacctText:
         found = _header(head)
         if found is not None:
             return not _lacking(found[0])
-        cells = [cell.strip() for cell in _first_line(head).split("|")]
+        cells = [cell.strip() for cell in re.split(f"[{_MARKS}]", _first_line(head))]
         return all(any(re.fullmatch(p, cell) for cell in cells) for p in (ID, _STATES, r"\d{4}-\d\d-\d\dT.+"))
 
     def likeness(self, head: str) -> float:
@@ -223,7 +226,7 @@ def names_and_mark(opened: Opened, fields: Sequence[str]) -> tuple[list[str], st
         )
     else:
         first = _first_line(opened.head)
-        mark = max("|,;\t", key=first.count)
+        mark = next((each for each in _MARKS if first.count(each) + 1 >= len(fields)), _MARKS[0])
         names = [name.split("%")[0].strip().lower() for name in fields]
         if first.endswith(mark) and first.count(mark) == len(names):
             names.append("")

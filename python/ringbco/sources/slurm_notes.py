@@ -8,8 +8,9 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.io.times import DAY
 from ringbco.sources.account import ROW, Entry, Locate
-from ringbco.sources.parsing import DAY, iso
+from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_times import TIMES
 
 _HOUR: Final = 3_600

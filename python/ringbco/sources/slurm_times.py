@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.sources.parsing import MICRO, divided, lengths, moments
+from ringbco.io.times import MICRO, divided, lengths, moments
 
 TIMES: Final = ("submit", "eligible", "start", "end")
 NO_TIME: Final = ("unknown", "none", "n/a", "invalid", "0")

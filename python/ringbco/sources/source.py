@@ -20,6 +20,7 @@ from ringbco.sources.records import first_record
 from ringbco.sources.rules import MAX_GPUS, no_more_cells
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, header_names
 from ringbco.trace.elastic import Elastic
+from ringbco.trace.recorded import RAN
 
 
 class Shape(Protocol):
@@ -59,7 +60,8 @@ class Options:
     the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
-    slurm_cluster, tres, open_jobs (--open), mig.
+    slurm_cluster, tres, open_jobs (--open), mig. parameters (-P): of a source of an installed package, as
+    values or as text.
     """
 
     strict: bool = False
@@ -85,6 +87,7 @@ class Options:
     tres: Path | None = None
     open_jobs: str | None = None
     mig: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class Source:
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
     asks: str = ""  # the option without which it cannot be read, as a command has it
     several: bool = False  # takes several files of jobs at once
+    opens: bool = True  # its files are text, unpacked for it; else it is given the files as they are
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""
@@ -248,6 +252,11 @@ def by_submission(frame: pl.DataFrame, columns: Sequence[str], **extra: Any) -> 
     )
 
 
+def ran_from(start: str, end: str, epoch: float = 0.0) -> dict[str, pl.Expr]:
+    """When each job ran in the log, s on the clock of submit_time: the columns of `RAN`."""
+    return {name: pl.col(time) - epoch for name, time in zip(RAN, (start, end), strict=True)}
+
+
 def without_servers(frame: pl.DataFrame, servers: Sequence[ServerGroup], why: str) -> tuple[str, ...]:
     """The note on jobs whose virtual cluster none of `servers` is of, or nothing if there are none."""
     sized = sorted({group.vc for group in servers if group.vc})
@@ -268,19 +277,22 @@ def read_nodes(
     *,
     name: str,
     gpus: str,
-    model: str,
+    model: str | None = None,
     beside: tuple[str, str] | None = None,
 ) -> tuple[tuple[ServerGroup, ...], tuple[Entry, ...]]:
     """The servers that a table of nodes lists, in its order; equal neighbours make one group.
 
-    beside: columns of CPU and memory; the servers have them if every node says both.
+    model: the column of GPU types, None where there is none. beside: columns of CPU and memory; the servers
+    have them if every node says both.
 
     Nodes of no GPUs are left out: the second part of the answer notes how many. Where some nodes have a
     model, the others are of `UNKNOWN_TYPE`, since servers name types all or none. Raises InputError for a
     number of GPUs that is none (under `options.strict` a blank one too), a node listed twice, or if no GPU
     is left.
     """
-    columns = [optional_text(name), optional_text(gpus).alias("written"), number(gpus), optional_text(model)]
+    columns = [optional_text(name), optional_text(gpus).alias("written"), number(gpus)]
+    columns.append(pl.lit(None, pl.String).alias("model") if model is None else optional_text(model))
+    model = model or "model"
     rows = file.read([*columns, *(whole_number(column) for column in beside or ())])
     count, blank = pl.col(gpus), pl.col("written").is_null()
     bad = rows.filter(
@@ -328,6 +340,12 @@ def read_nodes(
         ),
         tuple(_noted(file, *entry) for entry in noted if entry[2].height),
     )
+
+
+def server_numbers(file: CsvFile, *, name: str, gpus: str) -> dict[str, int]:
+    """The number, from 0, of each server that `read_nodes` makes of a table of nodes, by the node's name."""
+    nodes = file.read([optional_text(name), number(gpus)]).filter(pl.col(gpus) > 0)[name]
+    return {node: at for at, node in enumerate(nodes) if node is not None}
 
 
 def _noted(file: CsvFile, reason: str, column: str, met: pl.DataFrame) -> Entry:

@@ -19,7 +19,8 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
 from ringbco.sources.records import refuse_not_utf8
 from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, not_too_many_gpus, timed
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, ran_from
+from ringbco.trace.recorded import RAN
 
 FIELDS: Final = (
     *("job", "submit_time", "wait_time", "run_time", "allocated", "cpu_time", "memory", "requested"),
@@ -100,6 +101,13 @@ RULES: Final = (
         "allocated",
         "the number of processors allocated",
     ),
+    change(
+        "wait_time is negative: start left out",
+        pl.col("wait_time") < 0,
+        "wait_time",
+        "0 s or more",
+        wait_time=pl.lit(None),
+    ),
 )
 
 
@@ -126,18 +134,22 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     if not (kept["user"] > 0).any():
         kept = kept.with_columns(user=pl.lit(None, pl.Float64))
+    start = pl.col("submit_time") + pl.col("wait_time")
+    kept = kept.with_columns(start=start, end=start + pl.col("run_time"))
     sized = _servers(header)
-    start = header.get("UnixStartTime", "")
-    known = re.fullmatch(r"[0-9]{1,11}", start) is not None and int(start) > 0
+    began = header.get("UnixStartTime", "")
+    known = re.fullmatch(r"[0-9]{1,11}", began) is not None and int(began) > 0
     return Trace(
         by_submission(
             kept,
             [
                 *("job_id", "submit_time", "num_gpus", "duration", "user", "status"),
                 *("time_limit", "queue", "partition"),
+                *(RAN if kept["start"].count() else ()),
             ],
             num_gpus=pl.col("processors").cast(pl.UInt32),
             duration=pl.col("run_time"),
+            **ran_from("start", "end"),
             user=pl.col("user").cast(pl.Int64, strict=False).cast(pl.String),
             status=_CODE.replace_strict(STATUS, default=None, return_dtype=pl.String),
             time_limit=pl.when(pl.col("requested_time") > 0).then(pl.col("requested_time")),
@@ -145,7 +157,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             partition=pl.col("partition").cast(pl.Int64, strict=False),
         ),
         account,
-        iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
+        iso(int(began), utc=True) if known else "1970-01-01T00:00:00",
         "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
         sized if isinstance(sized, tuple) else None,
         [*_partial_executions(frame), *_chains(kept), *_unowned_jobs(frame)],

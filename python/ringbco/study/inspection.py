@@ -33,6 +33,7 @@ from ringbco.trace.jobs import (
     screen_jobs,
     share_hint,
 )
+from ringbco.trace.other_names import CONVERTED
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
@@ -303,7 +304,7 @@ def _columns(frame: pl.DataFrame) -> dict[str, Any]:
         absent = [name for name in absent if name != "iterations"]
     return {
         "present": {name: frame[name].null_count() for name in COLUMNS if name in frame.columns},
-        "extra": {name: near_name(name, absent) for name in extra},
+        "extra": {name: None if name in CONVERTED else near_name(name, absent) for name in extra},
     }
 
 

@@ -63,17 +63,29 @@ def first_instant(times: NDArray[np.float64], options: Mapping[str, Any]) -> NDA
     return np.asarray(n * slot)
 
 
-def seconds_since(epoch: datetime, text: str) -> float:
-    """Seconds from the epoch to a date, or a date and time, of ISO 8601; without an offset, on its clock.
+def seconds_since(epoch: datetime, dates: pl.Series) -> pl.Series:
+    """Seconds from the epoch to dates, or dates and times, as texts or as such; without an offset, on its
+    clock.
 
-    Raises ValueError for anything else, and for an offset where the epoch has none.
+    Null for anything else, and for an offset where the epoch has none.
     """
-    when = datetime.fromisoformat(text.strip())
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=epoch.tzinfo)
-    elif epoch.tzinfo is None:
-        raise ValueError(text)
-    return (when - epoch).total_seconds()
+    import polars as pl
+
+    from ringbco.io.times import MICRO, divided, microseconds, moments
+
+    if dates.dtype == pl.String:
+        micros, zoned = moments(dates.str.strip_chars())
+    else:
+        in_zone = isinstance(dates.dtype, pl.Datetime) and dates.dtype.time_zone is not None
+        micros = dates.cast(pl.Datetime("us")).dt.epoch("us") if not in_zone else dates.dt.epoch("us")
+        zoned = pl.repeat(in_zone, dates.len(), dtype=pl.Boolean, eager=True)
+    on_its_clock = microseconds(epoch.replace(tzinfo=None))
+    since = micros - on_its_clock
+    if epoch.tzinfo is None:
+        since = since.set(zoned, None)
+    else:
+        since = (micros - microseconds(epoch)).zip_with(zoned, since)
+    return divided(since, MICRO)
 
 
 def seconds_at(epoch: datetime | None, text: str) -> float:
@@ -81,12 +93,14 @@ def seconds_at(epoch: datetime | None, text: str) -> float:
 
     Raises ValueError, with what was expected.
     """
+    import polars as pl
+
     if epoch is None:
         raise ValueError(f"seconds: {NO_EPOCH}; {NO_EPOCH_HINT}")
-    try:
-        return seconds_since(epoch, text)
-    except ValueError:
-        raise ValueError(date_on(epoch)) from None
+    seconds: float | None = seconds_since(epoch, pl.Series([text]))[0]
+    if seconds is None:
+        raise ValueError(date_on(epoch))
+    return seconds
 
 
 def date_on(epoch: datetime) -> str:

@@ -72,7 +72,10 @@ JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
 GENERATED: Final = (*REQUIRED, "user", "vc")
 """The columns that `ringbco generate` always writes."""
-_BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines")
+_BY_OPTION: Final = (
+    *("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines"),
+    *("recorded_start", "recorded_end", "recorded_servers"),
+)
 """Columns that a conversion writes with some options, or files, only."""
 
 

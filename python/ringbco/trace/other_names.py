@@ -101,6 +101,13 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
+CONVERTED: Final = frozenset(
+    ("account", "array", "cluster", "cpu_milli", "gpu_request", "gpu_spec", "job_type", "memory_mib", "nodes")
+    + ("num_attempts", "num_machines", "num_nodes", "partition", "plan_gpus", "priority_weight", "qos")
+    + ("queue", "slo", "slurm_priority", "type", "worker_num")
+)
+"""Columns that converters add to those of the job table: no slips of other names."""
+
 _SECONDS_BEHIND: Final = re.compile(r"[\s,_]*[(\[,_ ]\s*(s|secs?|seconds)[)\]]?$")
 # What names a server where a row is one.
 _OF_NODES: Final = frozenset(

@@ -17,10 +17,14 @@ RecordedColumns: TypeAlias = tuple[NDArray[np.float64], list[NDArray[np.uint32]]
 
 AS_RECORDED: Final = "as recorded"
 """The property of a policy that starts jobs as their log did."""
-START: Final = "recorded_start"
+RAN: Final = ("recorded_start", "recorded_end")
+"""When a job ran in its log, s on the clock of submit_time."""
+START: Final = RAN[0]
 SERVERS: Final = "recorded_servers"
 _PART: Final = r"^(.+):([1-9][0-9]{0,8})$"
 _INDEX: Final = r"^[0-9]{1,9}$"
+PLACE: Final = r"^ *[^ ]+:[1-9]\d{0,8}( +[^ ]+:[1-9]\d{0,8})* *$"
+"""The servers of a job and the GPUs of each, such as 0:4 3:4 or gpu01:4."""
 
 
 def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
@@ -32,8 +36,8 @@ def recorded_waits(frame: pl.DataFrame) -> NDArray[np.float64] | None:
 
 
 def without(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame without recorded starts and places, which other submissions would not have had."""
-    return frame.drop(START, SERVERS, strict=False)
+    """The frame without recorded times and places, which other submissions would not have had."""
+    return frame.drop(*RAN, SERVERS, strict=False)
 
 
 def columns(table: JobTable, cluster: Cluster) -> RecordedColumns:
@@ -73,10 +77,10 @@ def _places(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint32]]:
     frame = table.frame
     if SERVERS not in frame.columns:
         return [np.empty(0, np.uint32)] * 3
-    text = frame[SERVERS].str.strip_chars()
+    text = frame[SERVERS].str.strip_chars().replace("", None)
     parts = (
         pl.DataFrame({"row": pl.int_range(frame.height, dtype=pl.UInt32, eager=True), "part": text})
-        .filter(pl.col("part").fill_null("") != "")
+        .drop_nulls()
         .with_columns(pl.col("part").str.split(" "))
         .explode("part")
         .filter(pl.col("part") != "")

@@ -9,9 +9,11 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.io.frames import as_polars
+from ringbco.io.times import MICRO, divided, moments
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns
 from ringbco.trace.side_table import INSTANT, Form, check_table, is_table
+from ringbco.units import is_date
 
 OTHER_NAMES: Final = {
     "TIMESTAMP": "arrival",
@@ -29,7 +31,6 @@ COLUMNS: Final[dict[str, Column]] = {
     "output_tokens": _TOKENS,
 }
 _FORM: Final = Form("requests", "requests", COLUMNS, tuple(COLUMNS))
-_FORMATS: Final = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f%:z")
 
 
 def read_requests(requests: object) -> tuple[pl.DataFrame, str]:
@@ -55,11 +56,12 @@ def _seconds(arrival: pl.Series, raw: Raw) -> pl.Series:
     """Seconds from the first request where the column has dates and times; else the column as it is."""
     if arrival.dtype == pl.String:
         first = arrival.drop_nulls().head(1)
-        if first.len() == 0 or not _dates(first).is_not_null()[0]:
+        if first.len() == 0 or not is_date(first[0]):
             return arrival
-        time = _dates(arrival)
+        time, zoned = moments(arrival.str.strip_chars())
+        time = time.set(zoned != zoned[int(arrival.is_not_null().arg_max() or 0)], None)
     elif arrival.dtype == pl.Datetime:
-        time = arrival.dt.timestamp("us")
+        time = arrival.dt.epoch("us")
     else:
         return arrival
     if time.null_count():
@@ -73,16 +75,6 @@ def _seconds(arrival: pl.Series, raw: Raw) -> pl.Series:
             hint="mend it, or drop the request",
             line=None if raw.line_of is None else raw.line_of(row + 1),
         )
-    seconds = (time - time.min()).cast(pl.Float64) / 1e6 if time.len() else time.cast(pl.Float64)
+    seconds = divided(time - time.min(), MICRO)
     # A CSV file's cells are text up to the checks.
     return (seconds.cast(pl.String) if raw.as_text else seconds).alias("arrival")
-
-
-def _dates(texts: pl.Series) -> pl.Series:
-    """Microseconds since 1970, null where a text is no date and time."""
-    plain = texts.str.replace("T", " ").str.strip_suffix("Z")
-    tried = [
-        plain.str.to_datetime(form, time_unit="us", strict=False, ambiguous="null").dt.timestamp("us")
-        for form in _FORMATS
-    ]
-    return tried[0].zip_with(tried[0].is_not_null(), tried[1])

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
+from ringbco.units import DATE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,8 +41,6 @@ INSTANT: Final = Column(
     MOST_SECONDS,
 )
 """A column of times on the clock of the job table."""
-_DATE: Final = r"^\s*\d{4}[-/]\d"
-"""What begins as a date does."""
 _SEVERAL: Final = r"^\s*\d+\s*[-,]"
 """What begins as several servers do."""
 _RANGES: Final = "indexes and ranges of servers such as 0-3,7, the lower index first"
@@ -243,31 +242,29 @@ def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
         if isinstance(cells.dtype, pl.Datetime | pl.Date):
             at = cells.is_not_null()
         elif cells.dtype == pl.String:
-            at = cells.str.contains(_DATE).fill_null(value=False)
+            at = cells.str.contains(DATE).fill_null(value=False)
         else:
             continue
         if at.any():
-            rows = at.to_list()
-            made = [
-                _seconds(raw, name, row, cell, epoch) if dated else cell
-                for row, (cell, dated) in enumerate(zip(cells, rows, strict=True))
-            ]
-            text = cells.dtype == pl.String and (raw.as_text or not at.filter(cells.is_not_null()).all())
-            values = [cell if cell is None or not text else str(cell) for cell in made]
-            frame = frame.with_columns(pl.Series(name, values, pl.String if text else pl.Float64))
+            seconds = _seconds(raw, name, at, epoch)
+            if cells.dtype == pl.String and (raw.as_text or not at.filter(cells.is_not_null()).all()):
+                seconds = cells.zip_with(~at, seconds.cast(pl.String))
+            frame = frame.with_columns(seconds.alias(name))
     return raw._replace(frame=frame)
 
 
-def _seconds(raw: Raw, column: str, row: int, cell: object, epoch: datetime | None) -> float:
-    """Seconds from the epoch to a date and time."""
-    expected, hint = f"seconds: {NO_EPOCH}", NO_EPOCH_HINT
+def _seconds(raw: Raw, column: str, dated: pl.Series, epoch: datetime | None) -> pl.Series:
+    """Seconds from the epoch to the dates and times of a column, null elsewhere. dated: where they are."""
+    cells, expected, hint = raw.frame[column], f"seconds: {NO_EPOCH}", NO_EPOCH_HINT
+    bad = dated
     if epoch is not None:
         expected, hint = date_on(epoch), "mend it, or count seconds from the epoch"
-        try:
-            return seconds_since(epoch, cell.isoformat() if isinstance(cell, date) else str(cell))
-        except ValueError:
-            pass
-    raise _at_row(raw, row, expected, column=column, value=cell, hint=hint)
+        seconds = seconds_since(epoch, cells)
+        bad = dated & seconds.is_null()
+        if not bad.any():
+            return seconds
+    row = int(bad.arg_max() or 0)
+    raise _at_row(raw, row, expected, column=column, value=cells[row], hint=hint)
 
 
 def check_table(raw: Raw, form: Form) -> pl.DataFrame:
