@@ -74,6 +74,8 @@ def test_the_documented_example(invoke: Invoke) -> None:
 def test_a_column_kind_without_drains_changes_no_figure() -> None:
     table = jobs(("a", 0, 4, 100), ("b", 0, 4, 60))
     plain = replay(table, "2x4", closed((0, 50, 60, None)).drop("kind"))
+    plain.write("plain")
+    assert Outcome.read("plain").outages is not None
     said = replay(table, "2x4", closed((0, 50, 60, "down")))
     assert plain.outages is not None
     assert "kind" not in plain.outages.columns

@@ -87,11 +87,14 @@ _ROWS: Final = (
     ),
     *(
         ResultTable(
-            *(form.table, form.schema, f"row of the {form.noun} given"),
+            form.table,
+            {name: kind for name, kind in form.schema.items() if name not in form.seldom},
+            f"row of the {form.noun} given",
             f"`--{form.option.replace('_', '-')}`",
             tuple(name for name, column in form.columns.items() if not column.required),
             "" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
+            more={name: form.schema[name] for name in form.seldom},
         )
         for form in (kind.form for kind in KINDS.values())
     ),

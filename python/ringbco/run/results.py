@@ -197,7 +197,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     use_polars()
     _refuse_empty(setup, result)
     made = FinishedResult(setup, result)
-    copies = {table.form.table: table.frame for table in setup.beside.values()}
+    copies = {table.form.table: table.copied for table in setup.beside.values()}
     if setup.outages is not None:
         copies["outages"] = setup.outages.copied
     tables = copies | {name: make(made) for name, make in MAKERS.items()}

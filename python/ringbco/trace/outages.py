@@ -75,6 +75,7 @@ class Outages(SideTable):
         may_be_empty=True,
         instants=("down_at", "up_at"),
         ranged="server",
+        seldom=("kind",),
     )
 
     @classmethod
@@ -124,11 +125,6 @@ class Outages(SideTable):
     def drains(self) -> bool:
         """Whether any row is a drain."""
         return bool(self.frame.select(IS_DRAIN.any()).item())
-
-    @property
-    def copied(self) -> pl.DataFrame:
-        """What a result keeps of them: no column kind where no row has one."""
-        return self.frame if self.frame["kind"].is_not_null().any() else self.frame.drop("kind")
 
     @property
     def written(self) -> pl.DataFrame:

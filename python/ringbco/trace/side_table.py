@@ -57,7 +57,7 @@ class Form(NamedTuple):
     clock of the job table. name: another than the option, for an outcome and the file of a result folder.
     entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
     cells may also be texts such as "0-3,7": a row for each of those servers. numbers: the servers that may be
-    named there.
+    named there. seldom: columns that a result's copy lacks where no row has a value.
     """
 
     noun: str
@@ -71,6 +71,7 @@ class Form(NamedTuple):
     entry: str = ""
     ranged: str = ""
     numbers: Mapping[str, int] = {}
+    seldom: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:
@@ -162,6 +163,11 @@ class SideTable:
         if isinstance(given, SideTable):
             named, sha256 = given.source, given.sha256
         return cls(cls.settled(frame), named, sha256)
+
+    @property
+    def copied(self) -> pl.DataFrame:
+        """What a result keeps of it."""
+        return self.frame.drop(name for name in self.form.seldom if self.frame[name].is_null().all())
 
     @property
     def written(self) -> pl.DataFrame:
