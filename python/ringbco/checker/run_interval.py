@@ -60,7 +60,9 @@ class RunInterval:
             server = np.array([outage.server for outage in self.down])
             down, up = (np.array([outage[i] for outage in self.down]) for i in (1, 2))
             lacking = total((gpus[server] * overlap(down, up, first, last))[servers[server]])
-        return int(gpus[servers].sum()) * (last - first) - lacking - self.drained_in(servers, first, last)
+        every = int(gpus[servers].sum()) * (last - first)
+        up = every - lacking - self.drained_in(servers, first, last)
+        return up if up > 1e-12 * every else 0.0  # no more than rounding
 
     def drained_in(self, servers: Bools, first: float, last: float) -> float:
         """Idle GPU-seconds of servers that drained, between two instants."""

@@ -186,6 +186,11 @@ class Allox(Policy):
         rates = types.rates(state, rows)
         with np.errstate(divide="ignore"):
             times = np.where(rates > 0, state.remaining_iterations[rows][:, None] / rates, math.inf)
+        if state.draining.size:  # whoever needs GPUs of such servers waits until these are back
+            coming = types.idle.astype(np.int64)
+            for slot in self._busy(state, types):
+                coming[slot.kind] += slot.gpus
+            times[wanted[:, None] > coming] = math.inf
         while True:
             able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
             able = able[: max(int(types.idle.sum()), int(self.alpha * able.size))]

@@ -130,8 +130,9 @@ class Place(NamedTuple):
 
     def up(self, first: float, length: float, last: float | None = None) -> float:
         """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
-        last = first + length if last is None else last
-        return self.gpus * length - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
+        last, every = first + length if last is None else last, self.gpus * length
+        up = every - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
+        return up if up > 1e-12 * every else 0.0  # no more than rounding
 
 
 _NOWHERE: Final = Place(0, 0)
