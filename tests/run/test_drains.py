@@ -19,6 +19,11 @@ from ringbco.trace.jobs import as_table
 EXAMPLE = "job_id,submit_time,num_gpus,duration\na,0,4,100\nb,0,4,60\nc,55,4,30\nd,95,8,10\ne,101,4,20\n"
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def jobs(*rows: tuple[str, float, int, float], **columns: list[Any]) -> pl.DataFrame:
     names = ("job_id", "submit_time", "num_gpus", "duration")
     return pl.DataFrame(list(rows), schema=names, orient="row").with_columns(

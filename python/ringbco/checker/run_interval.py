@@ -61,8 +61,8 @@ class RunInterval:
             down, up = (np.array([outage[i] for outage in self.down]) for i in (1, 2))
             lacking = total((gpus[server] * overlap(down, up, first, last))[servers[server]])
         every = int(gpus[servers].sum()) * (last - first)
-        up = float(every - lacking - self.drained_in(servers, first, last))
-        return up if up > 1e-12 * every else 0.0  # no more than rounding
+        there = every - lacking - self.drained_in(servers, first, last)
+        return there if there > 1e-12 * every else 0.0  # no more than rounding
 
     def drained_in(self, servers: Bools, first: float, last: float) -> float:
         """Idle GPU-seconds of servers that drained, between two instants."""
