@@ -267,7 +267,8 @@ impl<F: RunTimes> ServerIndex<F> {
         }
         pool.ends.set(slot.index(), f64::INFINITY);
         for counted in pool.released.iter_mut().filter(|counted| is_known && counted.has(slot, *stays)) {
-            counted.units -= u64::from(state.units(job));
+            // Of a job on a server that drains less was counted; it leaves between two passes only.
+            counted.units = counted.units.saturating_sub(u64::from(state.units(job)));
         }
         self.run_times.stopped(job);
         slot
