@@ -34,6 +34,8 @@ pub enum Verb {
     Up,
     /// A server goes down.
     Down,
+    /// A server begins to drain.
+    Drain,
 }
 
 impl Verb {
@@ -51,6 +53,7 @@ impl Verb {
         Self::Replica,
         Self::Up,
         Self::Down,
+        Self::Drain,
     ];
 
     /// Returns whether its rows give the GPUs that a job holds from then on.
@@ -62,7 +65,7 @@ impl Verb {
     /// Returns whether it concerns a server, not a job.
     #[must_use]
     pub fn is_of_server(self) -> bool {
-        matches!(self, Self::Replica | Self::Up | Self::Down)
+        matches!(self, Self::Replica | Self::Up | Self::Down | Self::Drain)
     }
 
     /// Returns the name in tables.
@@ -81,6 +84,7 @@ impl Verb {
             Self::Replica => "replica",
             Self::Up => "up",
             Self::Down => "down",
+            Self::Drain => "drain",
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::record::{Ends, StayLog, Stays, SumsByJob};
 pub use allocations::Allocations;
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
-pub use servers::{Asleep, Woken};
+pub use servers::{Asleep, Drained, Woken};
 pub use serving::{Replica, ReplicaEnded, Serving};
 
 /// The result of one cluster's run.
@@ -48,6 +48,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
     pub(crate) asleep: Vec<Asleep>,
+    /// What nobody holds of servers that drain, in order of time.
+    pub(crate) drained: Vec<Drained>,
     /// The results of services.
     pub(crate) serving: Serving,
     /// The decisions, where they are recorded.
@@ -75,6 +77,7 @@ impl ClusterOutcome {
             ended: Vec::new(),
             climbing: Climbing::default(),
             asleep: Vec::new(),
+            drained: Vec::new(),
             serving: Serving::default(),
             log: DecisionLog::default(),
         }
@@ -102,6 +105,7 @@ impl ClusterOutcome {
         self.stay_log.convert_times(&seconds);
         self.climbing.convert_times(&seconds);
         self.serving.convert_times(&seconds);
+        self.drained.iter_mut().for_each(|row| row.time = seconds(row.time));
         self.contention.iter_mut().for_each(|(t, _)| *t = seconds(*t));
     }
 }
@@ -159,6 +163,8 @@ pub struct Outcome {
     pub on_types: Vec<f64>,
     /// When servers were asleep, by virtual cluster, server and time; `None` where they never sleep.
     pub asleep: Option<Vec<Asleep>>,
+    /// What nobody held of servers that drained, by virtual cluster and time; empty where none did.
+    pub drained: Vec<Drained>,
     /// The results of services; `None` if the run has none.
     pub serving: Option<Serving>,
     /// Every rung that a trial reached, by virtual cluster, then in order of time; `None` where no search was judged.

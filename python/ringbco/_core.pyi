@@ -59,7 +59,8 @@ class RunResult:
     and by is a job's row, or the number of a service or of an outage.
     allocations: job, server, gpus, start, end, gpu, share, stay (empty where each job has one). timeline: as
     timeline.parquet. log: time, verb, job, server, gpus. vcs: held_while_submitting (GPU-seconds). asleep:
-    server, from, until, by, by_what (who woke it). climbs: job, rung, time, loss, went_on (NaN where it never
+    server, from, until, by, by_what (who woke it). drained: server, time, gpus (from when on nobody held so
+    many GPUs of a server that drained). climbs: job, rung, time, loss, went_on (NaN where it never
     did). replicas: service, server, wanted, start, end, ended. loads: service, time, replicas, as the run
     saw them.
     """
@@ -195,14 +196,16 @@ class _Column(TypedDict):
 def columns() -> list[_Column]: ...
 def job_columns() -> list[list[str]]: ...
 
+_Outages = tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
+
 @type_check_only
 class _Cluster(TypedDict):
     server_gpus: NDArray[np.uint32]
     server_vc: NotRequired[NDArray[np.uint32] | None]
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
-    outages: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
-    maintenance: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
+    outages: NotRequired[_Outages | None]
+    maintenance: NotRequired[_Outages | None]
     services: NotRequired[
         tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
     ]
@@ -311,6 +314,7 @@ class Course:
     def news(self) -> list[NDArray[np.uint32]]:
         """Rows that arrived, that were done, and whose server failed, since the last decision."""
     def up(self) -> NDArray[np.bool_]: ...
+    def draining(self) -> NDArray[np.uint32]: ...
     def idle(self) -> NDArray[np.uint32]: ...
     def gpu_times(self) -> NDArray[np.float64]: ...
     def parts(self, row: int) -> list[tuple[int, int]]: ...

@@ -208,8 +208,11 @@ pub(crate) struct Cluster {
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
-    /// GPUs of the servers that are up, without those held by replicas of services.
+    /// GPUs of the servers that are up, without those held by replicas of services; of a server that drains those that
+    /// jobs hold.
     pub(crate) up: u64,
+    /// Of each server that drains the GPUs that nobody holds; empty before the first one does.
+    sealed: Vec<Option<u32>>,
     by_idle: Option<IdleIndex>,
     opened: Option<IdleIndex>,
     unopened: Option<IdleIndex>,
@@ -235,6 +238,7 @@ impl Cluster {
             changes: 0,
             total_idle: sizes.iter().map(|&g| u64::from(g)).sum(),
             up: sizes.iter().map(|&g| u64::from(g)).sum(),
+            sealed: Vec::new(),
             largest,
             by_idle: index(needs.by_idle),
             opened: index(needs.by_opened),
@@ -399,13 +403,16 @@ impl Cluster {
             for server in shares.release(job) {
                 self.set_idle(server, self.idle[server.index()] + 1);
             }
-            return;
-        }
-        for &(server, count) in parts {
-            if let Some(times) = &mut self.gpu_times {
-                times.release(server, count, job);
+        } else {
+            for &(server, count) in parts {
+                if let Some(times) = &mut self.gpu_times {
+                    times.release(server, count, job);
+                }
+                self.set_idle(server, self.idle[server.index()] + count);
             }
-            self.set_idle(server, self.idle[server.index()] + count);
+        }
+        if !self.sealed.is_empty() {
+            parts.iter().for_each(|part| self.seal(part.0));
         }
     }
 

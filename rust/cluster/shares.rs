@@ -29,6 +29,8 @@ pub(crate) struct Shares {
     held: BTreeMap<Job, (Vec<u32>, u32)>,
     /// (GPU, room) of GPUs that are covered although they are partly held.
     covered: Vec<(u32, u32)>,
+    /// Thousandths of each GPU that are sealed; empty before any is.
+    sealed: Vec<u16>,
 }
 
 impl Shares {
@@ -50,6 +52,7 @@ impl Shares {
             first_fit: first_fit.then(|| Minima::new(gpus)),
             held: BTreeMap::new(),
             covered: Vec::new(),
+            sealed: Vec::new(),
         };
         for gpu in 0..gpus {
             shares.by_room.insert(MILLI_GPU as usize * gpus + gpu);
@@ -218,6 +221,29 @@ impl Shares {
                 self.covered.push((gpu, room));
             }
         }
+    }
+
+    /// Takes what no job holds of a server's GPUs. Returns how many of them no job holds at all.
+    pub(super) fn seal(&mut self, server: Server) -> u32 {
+        self.sealed.resize(self.gpus(), 0);
+        let mut empty = 0;
+        for gpu in self.first[server.index()] as usize..self.first[server.index() + 1] as usize {
+            self.sealed[gpu] += self.room[gpu];
+            self.set(gpu, 0);
+            empty += u32::from(u32::from(self.sealed[gpu]) == MILLI_GPU);
+        }
+        empty
+    }
+
+    /// Gives it back. Returns how many GPUs are empty.
+    pub(super) fn unseal(&mut self, server: Server) -> u32 {
+        let mut empty = 0;
+        for gpu in self.first[server.index()] as usize..self.first[server.index() + 1] as usize {
+            let room = u32::from(self.room[gpu]) + u32::from(std::mem::take(&mut self.sealed[gpu]));
+            self.set(gpu, room);
+            empty += u32::from(room == MILLI_GPU);
+        }
+        empty
     }
 
     fn set(&mut self, gpu: usize, room: u32) {

@@ -207,6 +207,16 @@ impl GpuTimes {
         self.taken.iter().map(|&(gpu, _)| gpu as usize)
     }
 
+    /// Gives the GPUs of one owner on a server another owner.
+    pub(super) fn change_owners(&mut self, server: Server, from: Job, to: Job) {
+        for gpu in self.gpus(server) {
+            if self.owner[gpu] == from {
+                self.owner[gpu] = to;
+            }
+        }
+        self.update_least(server);
+    }
+
     /// Gives a GPU another owner.
     pub(super) fn set_owner(&mut self, server: Server, gpu: usize, owner: Job) {
         self.owner[gpu] = owner;

@@ -1,5 +1,5 @@
-//! Takes GPUs that no job can have: those of servers that are down, those of services' replicas, and those hidden from
-//! a placement.
+//! Takes GPUs that no job can have: those of servers that are down, the idle ones of servers that drain, those of
+//! services' replicas, and those hidden from a placement.
 //!
 //! Invariant: their U does not change. For example, a server that goes down with 8 idle GPUs of 5 s each comes back
 //! with 8 of 5 s.
@@ -21,8 +21,52 @@ impl Cluster {
     /// Releases them.
     pub(crate) fn open(&mut self, server: Server) {
         let size = self.sizes[server.index()];
-        self.release(nobody_on(server), &[(server, size)]);
         self.up += u64::from(size);
+        self.release(nobody_on(server), &[(server, size)]);
+    }
+
+    /// From now on what is idle on a server, or is released there, is taken for no job.
+    pub(crate) fn drain(&mut self, server: Server) {
+        if self.sealed.is_empty() {
+            self.sealed = vec![None; self.sizes.len()];
+        }
+        self.sealed[server.index()] = Some(0);
+        self.seal(server);
+    }
+
+    /// Releases it.
+    pub(crate) fn undrain(&mut self, server: Server) {
+        let Some(sealed) = self.sealed[server.index()].take() else { return };
+        self.up += u64::from(sealed);
+        if let Some(times) = &mut self.gpu_times {
+            times.change_owners(server, nobody_on(server), Job::NONE);
+        }
+        let idle = match &mut self.shares {
+            None => self.idle[server.index()] + sealed,
+            Some(shares) => shares.unseal(server),
+        };
+        self.set_idle(server, idle);
+    }
+
+    /// Returns the GPUs of a server that drains, and is not down, that nobody holds; 0 of another.
+    pub(crate) fn sealed(&self, server: Server) -> u32 {
+        self.sealed.get(server.index()).copied().flatten().unwrap_or(0)
+    }
+
+    /// Takes what is idle on a server that drains; of another nothing.
+    #[cold]
+    pub(super) fn seal(&mut self, server: Server) {
+        let Some(before) = self.sealed[server.index()] else { return };
+        let mut sealed = before + self.idle[server.index()];
+        if let Some(times) = &mut self.gpu_times {
+            times.change_owners(server, Job::NONE, nobody_on(server));
+        }
+        if let Some(shares) = &mut self.shares {
+            sealed = shares.seal(server);
+        }
+        self.sealed[server.index()] = Some(sealed);
+        self.up = self.up + u64::from(before) - u64::from(sealed);
+        self.set_idle(server, 0);
     }
 
     /// Takes the idle GPUs of a server, while a job is placed elsewhere. Returns the number of GPUs taken.
@@ -58,8 +102,8 @@ impl Cluster {
 
     /// Releases them.
     pub(crate) fn let_go(&mut self, server: Server, count: u32, holder: Job) {
-        self.release(holder, &[(server, count)]);
         self.up += u64::from(count);
+        self.release(holder, &[(server, count)]);
     }
 
     /// Hides an idle GPU, given by its number among all. Returns whether it was idle. Nothing else reads the cluster
@@ -85,6 +129,7 @@ impl Cluster {
     pub(crate) fn to_pose(&self) -> Self {
         let mut posed = self.clone();
         posed.gpu_times = posed.gpu_times.filter(GpuTimes::counts);
+        posed.sealed.clear();
         posed
     }
 

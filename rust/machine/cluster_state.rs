@@ -323,6 +323,10 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let stay = &self.stays[slot.index()];
         let (job, contention) = (stay.job, stay.contention);
         self.cluster.release(job, &stay.parts);
+        if self.is_on_draining(slot) {
+            self.note_given_back(slot);
+        }
+        let stay = &self.stays[slot.index()];
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }

@@ -150,14 +150,16 @@ impl<S: Speed> ClusterState<'_, S> {
         for (down, up, server) in self.windows().filter(|window| window.1 < f64::INFINITY) {
             if down > now {
                 events.push((up, Event::Later));
-            } else if self.is_down(server) {
+            } else if self.is_down(server) && !self.is_draining(server) {
                 events.push((up, Event::Back(server)));
             }
         }
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (at, &(time, event)) in events.iter().enumerate() {
             match event {
-                Event::End(slot) => probes.give(&self.cluster, &self.stays[slot.index()].parts),
+                Event::End(slot) => {
+                    probes.give(&self.cluster, &self.coming_free(&self.stays[slot.index()].parts));
+                }
                 Event::Back(server) => probes.give(&self.cluster, &[(server, self.cluster.size(server))]),
                 Event::Later => {}
             }

@@ -458,18 +458,30 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.state.out.serving = self.state.serving();
         let ClusterState {
-            mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, followers, ..
+            mut out,
+            jobs,
+            few,
+            speed,
+            clock,
+            gone,
+            mut sleep,
+            outages,
+            searches,
+            progress,
+            followers,
+            cluster,
+            ..
         } = self.state;
+        if let Some(outages) = outages {
+            outages.outlive(sleep.as_deref_mut(), clock, &cluster, &mut out.drained);
+        }
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
         out.stay_log.fold(&scale, &out.start, &out.finish, progress.as_ref().map(|progress| &progress.left[..]));
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.arrival = followers.map_or_else(Vec::new, |followers| followers.into_arrivals());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));
-        if let Some(mut sleep) = sleep {
-            if let Some(outages) = outages {
-                outages.outlive(&mut sleep, clock);
-            }
+        if let Some(sleep) = sleep {
             out.asleep = sleep.into_spells(clock);
         }
         out

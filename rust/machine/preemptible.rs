@@ -4,8 +4,8 @@
 //! many GPUs they hold there, by tier. For example, a server whose jobs may not be evicted is never searched for
 //! victims.
 //!
-//! `reclaimable` has the GPUs that are idle or held by stays that jobs may evict. An attempt that finds too few there
-//! ends at once.
+//! `reclaimable` has the GPUs that are idle or held by stays that jobs may evict, none of servers that drain. An attempt
+//! that finds too few there ends at once.
 
 use super::cluster_state::ClusterState;
 use super::evict::Cost;
@@ -215,14 +215,15 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn on_start(&mut self, slot: Slot) {
         let evictable = self.evictable(slot);
         let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
+        let stay = &self.stays[slot.index()];
+        let parts = self.coming_free(&stay.parts);
         let Some(preemptible) = &mut self.preemptible else { return };
         preemptible.livelock.clear();
-        let stay = &self.stays[slot.index()];
         if lodges {
             preemptible.add(evictable, &stay.parts);
         }
         if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
-            reclaimable.take(&self.cluster, &stay.parts);
+            reclaimable.take(&self.cluster, &parts);
         }
     }
 
@@ -230,14 +231,15 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn on_end(&mut self, slot: Slot) {
         let evictable = self.evictable(slot);
         let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
+        let stay = &self.stays[slot.index()];
+        let parts = self.coming_free(&stay.parts);
         let Some(preemptible) = &mut self.preemptible else { return };
         preemptible.livelock.clear();
-        let stay = &self.stays[slot.index()];
         if lodges {
             preemptible.remove(slot, evictable.tier, &stay.parts);
         }
         if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
-            reclaimable.give(&self.cluster, &stay.parts);
+            reclaimable.give(&self.cluster, &parts);
         }
     }
 
@@ -260,12 +262,13 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns whether a job or a replica may evict a stay.
     fn lodges(&self, evictable: &Evictable) -> bool {
-        self.yields_to_jobs(evictable) || self.services.is_some() && evictable.is_preemptible
+        let yields_to_replicas = self.services.is_some() && evictable.is_preemptible;
+        self.yields_to_jobs(evictable) || yields_to_replicas && !self.is_on_draining(evictable.slot)
     }
 
     /// Returns whether a job may evict a stay.
     fn yields_to_jobs(&self, evictable: &Evictable) -> bool {
-        evictable.is_over_quota || self.evicts && evictable.is_preemptible
+        (evictable.is_over_quota || self.evicts && evictable.is_preemptible) && !self.is_on_draining(evictable.slot)
     }
 
     /// Returns whether there is any stay that jobs may evict.

@@ -281,7 +281,7 @@ impl<S: Speed> ClusterState<'_, S> {
         probes.copy(&self.cluster);
         let mut ends = ends.peekable();
         while let Some((end, slot)) = ends.next() {
-            probes.give(&self.cluster, &self.stays[slot.index()].parts);
+            probes.give(&self.cluster, &self.coming_free(&self.stays[slot.index()].parts));
             if ends.peek().is_none_or(|next| next.0 != end) && self.fits(probes, job) {
                 return f64::from_bits(end);
             }

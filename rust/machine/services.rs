@@ -300,7 +300,11 @@ impl<S: Speed> ClusterState<'_, S> {
         let cause = if ended == ReplicaEnded::Failed { Cause::Failed } else { Cause::Surplus };
         self.note(Row { cause, ..replica.row(self.now) });
         self.cluster.let_go(replica.server, gpus, holder);
-        self.open_room(replica.server, gpus);
+        if self.is_draining(replica.server) {
+            self.note_drained(replica.server);
+        } else {
+            self.open_room(replica.server, gpus);
+        }
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
         }
@@ -322,6 +326,13 @@ impl<S: Speed> ClusterState<'_, S> {
             }
             self.end_replica(at, ReplicaEnded::Failed);
         }
+    }
+
+    /// Returns the GPUs of a server that replicas hold.
+    pub(super) fn replicas_on(&self, server: Server) -> u32 {
+        let Some(services) = &self.services else { return 0 };
+        let here = services.running.iter().filter(|(replica, _)| replica.server == server);
+        here.map(|(replica, _)| services.services[replica.service as usize].gpus).sum()
     }
 
     /// Returns the results of the services of a finished run. Replicas still running end now.

@@ -155,6 +155,16 @@ impl Sleep {
         (idle.since, idle.until) = (f64::max(now, self.opens), f64::INFINITY);
     }
 
+    /// Keeps a server awake that begins to drain, as if a stay held GPUs of it.
+    pub(super) fn keep_awake(&mut self, server: Server, now: f64, clock: Clock) {
+        self.take(&[(server, 0)], Woken::ByNobody, now, clock);
+    }
+
+    /// Lets it sleep again.
+    pub(super) fn let_sleep(&mut self, server: Server, now: f64, clock: Clock) {
+        self.give_back(&[(server, 0)], now, clock);
+    }
+
     /// Records the sleep of a server whose idle interval is over.
     fn close(&mut self, server: Server, clock: Clock) {
         let idle = self.servers[server.index()];

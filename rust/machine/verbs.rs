@@ -233,6 +233,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = self.stays[slot.index()].job;
         let (parts, gpus) = self.held_by(slot);
         let rng = self.placer.rng();
+        if self.is_on_draining(slot) && !self.can_leave(slot, num_gpus) {
+            return Err(slot);
+        }
         self.interrupt(slot);
         let placed = self.place_on(job, num_gpus);
         if !placed {
@@ -253,7 +256,8 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = stay.job;
         self.check_parts(job, parts)?;
         for &(server, count) in parts {
-            let own = stay.parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1);
+            let here = |part: &&(Server, u32)| part.0 == server && !self.is_draining(server);
+            let own = stay.parts.iter().find(here).map_or(0, |part| part.1);
             let idle = self.cluster.idle(server) + own;
             if count > idle {
                 return Err(self.lacks(server, u64::from(idle), count));
@@ -269,6 +273,19 @@ impl<S: Speed> ClusterState<'_, S> {
             self.take(job, parts);
         }
         Ok(self.attach(job))
+    }
+
+    /// Returns whether a job on a server that drains could be placed on so many GPUs of other servers if it gave its
+    /// own back.
+    fn can_leave(&mut self, slot: Slot, num_gpus: u32) -> bool {
+        let stay = &self.stays[slot.index()];
+        let (job, jobs, rng) = (stay.job, self.jobs, self.placer.rng());
+        let (claim, mut pools) = (self.claim(job, num_gpus), self.cluster.clone());
+        pools.release(job, &stay.parts);
+        let Self { placer, grant, .. } = self;
+        let fits = jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(placer, gpu_type, &claim, grant));
+        self.placer.set_rng(rng);
+        fits
     }
 
     /// Returns what a stay holds: its parts and, where jobs may hold shares, its GPUs.

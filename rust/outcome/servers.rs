@@ -1,4 +1,4 @@
-//! Records when servers were asleep.
+//! Records when servers were asleep, and what nobody held of servers that drain.
 
 use crate::ids::{Job, Server};
 
@@ -13,6 +13,17 @@ pub struct Asleep {
     pub until: f64,
     /// What woke it.
     pub woken: Woken,
+}
+
+/// From when on nobody holds so many GPUs of a server that drains; 0 once the drain is over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drained {
+    /// The server.
+    pub server: Server,
+    /// From when on, s.
+    pub time: f64,
+    /// GPUs that nobody holds.
+    pub gpus: u32,
 }
 
 /// What wakes a server.

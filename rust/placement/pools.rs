@@ -294,6 +294,24 @@ impl Pools {
         self.pools[pool].open(own);
     }
 
+    /// From now on takes what is idle on a server, or is released there, for no job.
+    pub(crate) fn drain(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].drain(own);
+    }
+
+    /// Returns the GPUs of a server that drains, and is not down, that nobody holds.
+    pub(crate) fn sealed(&self, server: Server) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].sealed(own)
+    }
+
+    /// Gives it back.
+    pub(crate) fn undrain(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].undrain(own);
+    }
+
     /// Takes the idle GPUs of a server for no job, while a job is placed. Returns the GPUs taken.
     pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let (pool, own) = self.place(server);

@@ -87,7 +87,7 @@ impl<'a> Logged<'a> {
                 Ok(())
             }
             // The machine does these itself, from the same inputs.
-            Verb::Failed | Verb::Rung | Verb::Replica | Verb::Up | Verb::Down => Ok(()),
+            Verb::Failed | Verb::Rung | Verb::Replica | Verb::Up | Verb::Down | Verb::Drain => Ok(()),
         }
     }
 
@@ -104,7 +104,7 @@ impl<'a> Logged<'a> {
         while let Some((decision, next)) = self.next_due(state) {
             let refuses = decision.row.cause == Cause::OnArrival && decision.job == job;
             let came_before = match decision.row.verb {
-                Verb::Failed | Verb::Rung | Verb::Up | Verb::Down => true,
+                Verb::Failed | Verb::Rung | Verb::Up | Verb::Down | Verb::Drain => true,
                 Verb::Replica => decision.row.num_gpus == 0,
                 _ => refuses,
             };

@@ -71,6 +71,13 @@ impl RunResult {
         if let Some(spells) = outcome.asleep {
             tables.set_item("asleep", asleep(py, &spells)?)?;
         }
+        if !outcome.drained.is_empty() {
+            let (table, rows) = (Table::new(py), &outcome.drained);
+            table.of("server", rows, |row| row.server.number())?;
+            table.of("time", rows, |row| row.time)?;
+            table.of("gpus", rows, |row| row.gpus)?;
+            tables.set_item("drained", table.0)?;
+        }
         if let Some(rows) = outcome.climbs {
             tables.set_item("climbs", climbs(py, &rows)?)?;
         }

@@ -65,8 +65,9 @@ impl Watch for PythonWatch {
     }
 }
 
-/// Outages: servers, when they go down and when they come back.
-type OutageColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
+/// Outages: servers, when they go down and when they come back, and whether they drain.
+type OutageColumns<'py> =
+    (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, bool>);
 
 /// Services: GPUs of a replica of each; then loads: services, times, replicas.
 type ServiceColumns<'py> =
@@ -133,10 +134,13 @@ impl ClusterColumns<'_> {
     }
 }
 
-fn outages((server, down, up): &OutageColumns<'_>) -> PyResult<Vec<Outage>> {
-    let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
-    let rows = (0..).zip(server).zip(down).zip(up);
-    let outage = |(((row, &server), &down), &up)| Outage { server: Server::new(server), down, up, row };
+fn outages((server, down, up, drains): &OutageColumns<'_>) -> PyResult<Vec<Outage>> {
+    let (server, down, up, drains) = (server.as_slice()?, down.as_slice()?, up.as_slice()?, drains.as_slice()?);
+    let rows = (0..).zip(server).zip(down).zip(up.iter().zip(drains));
+    let outage = |(((row, &server), &down), (&up, &drains))| {
+        let server = Server::new(server);
+        Outage { server, down, up, drains, row }
+    };
     Ok(rows.map(outage).collect())
 }
 

@@ -179,6 +179,11 @@ impl Course {
         self.0.up().into_pyarray(py)
     }
 
+    /// Returns the servers that drain and are not down.
+    fn draining<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.draining())
+    }
+
     /// Returns the idle GPUs of every server of the whole cluster; 0 in other virtual clusters.
     fn idle<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.idle())

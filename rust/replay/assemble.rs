@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Is, Model, Options};
-use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, course};
+use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Drained, Knows, Outcome, Span, Woken, course};
 use crate::record::{Once, StayRecord, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -38,6 +38,7 @@ pub(crate) fn assemble(
     let mut stays = (tells || outcomes.iter().any(|own| own.pauses)).then(|| Stayed::new(n, jobs));
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
+    let mut drained = Vec::new();
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
@@ -61,6 +62,8 @@ pub(crate) fn assemble(
             };
             asleep.extend(outcome.asleep.iter().map(own));
         }
+        let own = |row: &Drained| Drained { server: Server::new(part.servers[row.server.index()]), ..*row };
+        drained.extend(outcome.drained.iter().map(own));
         for (&row, &longer) in part.rows.iter().zip(&outcome.stay_log.on_types) {
             on_types[row as usize] = longer;
         }
@@ -198,6 +201,7 @@ pub(crate) fn assemble(
         ended,
         on_types,
         asleep,
+        drained,
         serving,
         climbs,
         events,

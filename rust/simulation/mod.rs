@@ -319,10 +319,21 @@ impl Course {
         let mut all = vec![true; self.inputs.server_of.len()];
         each!(self.machine.get(), machine => {
             for (own, &server) in self.inputs.servers.iter().enumerate() {
-                all[server as usize] = !machine.state.is_down(Server::at(own));
+                let own = Server::at(own);
+                all[server as usize] = !machine.state.is_down(own) && !machine.state.is_draining(own);
             }
         });
         all
+    }
+
+    /// Returns the servers that drain and are not down, in order.
+    #[must_use]
+    pub fn draining(&self) -> Vec<u32> {
+        let own = self.inputs.servers.iter().enumerate();
+        each!(self.machine.get(), machine => {
+            let drains = |server| machine.state.is_draining(server) && !machine.state.is_down(server);
+            own.filter(|&(own, _)| drains(Server::at(own))).map(|(_, &server)| server).collect()
+        })
     }
 
     /// Returns the idle GPUs by server; 0 for the servers of other virtual clusters.

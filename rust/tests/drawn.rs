@@ -133,8 +133,11 @@ impl<'a> Drawn<'a> {
     fn outages(&self, name: &str) -> Option<Vec<Outage>> {
         let (server, down) = self.pair::<u32, f64>(name)?;
         let up: Vec<f64> = self.column(&format!("{name}.2"));
-        let rows = (0..).zip(server).zip(down).zip(up);
-        Some(rows.map(|(((row, server), down), up)| Outage { server: Server::new(server), down, up, row }).collect())
+        let drains = self.find(&format!("{name}.3")).unwrap_or_else(|| vec![false; up.len()]);
+        let rows = (0..).zip(server).zip(down).zip(up.into_iter().zip(drains));
+        let outage =
+            |(((row, server), down), (up, drains))| Outage { server: Server::new(server), down, up, drains, row };
+        Some(rows.map(outage).collect())
     }
 
     fn loads(&self) -> Option<(Vec<u32>, Vec<Load>)> {

@@ -40,7 +40,13 @@ TYPES = {
 """Of job columns; all others are text."""
 QUOTAS = {"array": pl.Int64, "gpus": pl.UInt32, "borrow": pl.Boolean}
 FILES = {
-    "outages": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
+    "outages": {
+        "server": pl.UInt32,
+        "down_at": pl.Float64,
+        "up_at": pl.Float64,
+        "cause": pl.String,
+        "kind": pl.String,
+    },
     "maintenance": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
     "services": {
         "service": pl.String,

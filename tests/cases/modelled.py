@@ -208,10 +208,11 @@ class Model:
         kind = TableTypes if self.told["model"] == "table" else Types
         return kind(of, tuple(choices), price, self.told.get("type_order", "fastest"))
 
-    def _windows(self, name: str) -> tuple[Window, ...]:
+    def _windows(self, name: str, *, drains: bool = False) -> tuple[Window, ...]:
         return tuple(
             (row["server"], row["down_at"], math.inf if row["up_at"] is None else row["up_at"])
             for row in self.case.files.get(name, ())
+            if (row.get("kind") == "drain") == drains
         )
 
     def _failures(self) -> Failures:
@@ -219,7 +220,8 @@ class Model:
         usual = self.told.get("checkpoint_interval", 1800.0)
         own = (job.get("checkpoint_interval") for job in self.case.jobs)
         intervals = tuple(usual if every is None else every for every in own)
-        return Failures(outages, intervals, self.told.get("checkpoint_cost", 0.0))
+        drains = self._windows("outages", drains=True)
+        return Failures(outages, intervals, self.told.get("checkpoint_cost", 0.0), drains)
 
     def _claims(self) -> Claims:
         jobs, files = self.case.jobs, self.case.files
@@ -306,7 +308,7 @@ class Model:
         opens = min(job.submit for job, before in zip(self.jobs, after, strict=True) if before is None)
         slot = self.options.slot if self.options.clock == "slot" else None
         after, wake = self.told["sleep_after"], self.told["wake_time"]
-        return Sleep(after, wake, opens, slot, self._failures().outages)
+        return Sleep(after, wake, opens, slot, self._failures().outages, self._failures().drains)
 
     def _search(self) -> tuple[Search, Climbs] | None:
         if "search" not in self.told:

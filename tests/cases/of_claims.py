@@ -121,6 +121,23 @@ def outages(rng: Random, case: Case) -> None:
     case.files["outages"] = rows
 
 
+@feature(0.5)
+def drains(rng: Random, case: Case) -> None:
+    """Rows of outages that are drains; of some the instants are those of others, or of other servers."""
+    rows = case.files.get("outages", [])
+    for row in rows:
+        row["kind"] = rng.choice(("drain", "drain", "down", None))
+    for row in rows[1:]:
+        if rng.random() < 0.4:
+            other = rng.choice(rows)
+            row["down_at"] = rng.choice((other["down_at"], other["up_at"]))
+            row["up_at"] = rng.choice((other["up_at"], row["down_at"] + case.span(rng, 0.25, 6.0)))
+            if row["up_at"] <= row["down_at"]:
+                row["up_at"] = row["down_at"] + case.span(rng, 0.25, 6.0)
+            if rng.random() < 0.7:
+                row["server"] = other["server"]
+
+
 @feature(0.25)
 def maintenance(rng: Random, case: Case) -> None:
     """Now and then of all servers at once, as an outage begins or ends, or for good."""

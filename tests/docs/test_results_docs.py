@@ -58,6 +58,9 @@ MIXED = Cluster.from_groups(
 )
 ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
 OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
+CLOSED = pl.concat([OUTAGES, OUTAGES.with_columns(server=pl.Series([1]))]).with_columns(
+    kind=pl.Series(["down", "drain"])
+)
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
 SHARES = pl.DataFrame({"user": ["u0"], "share": [2.0]})
 QUOTAS = pl.DataFrame({"vc": ["a"], "gpus": [12], "borrow": [True]})
@@ -82,7 +85,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "fair": replay(jobs, "4x4", policy="fifo", order="fairshare", fair_shares=SHARES),
         "preemptive": replay(jobs, "4x4", policy="srtf"),
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
-        "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
+        "outages": replay(jobs, "4x4", policy="fifo", outages=CLOSED),
         "maintenance": replay(jobs, "4x4", policy="fifo", maintenance=OUTAGES),
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
         "evicting": replay(

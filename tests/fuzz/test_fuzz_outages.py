@@ -42,7 +42,7 @@ def use(path: Path, known: ReadContext = KNOWN) -> None:
     table = explained(lambda: Outages.read(path, known))
     if table is None:
         return
-    server, down, up = table.columns()
+    server, down, up, _ = table.columns()
     assert (server < SERVERS).all()
     assert (down >= 0).all()
     assert np.isfinite(down).all()

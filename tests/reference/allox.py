@@ -38,6 +38,12 @@ class Allox:
                 if not state.held(row):
                     state.evict_for(row)
 
+    def coming_back(self, state: State, kind: int) -> int:
+        """GPUs of a type that jobs hold on servers that do not drain."""
+        gpus = [state.gpus_of(row) for row in state.running]
+        mine = [own for own in gpus if state.world.type_at(own[0][0]) == kind]
+        return sum(server not in state.draining for own in mine for server, _ in own)
+
     def start_first(self, state: State, rows: list[int]) -> int:
         """Starts those of a level that come first on idle GPUs; how many."""
         world = state.world
@@ -47,7 +53,12 @@ class Allox:
         times: dict[int, list[float]] = {}
         for row in rows:
             rates = [world.rate(row, state.jobs.num_gpus[row], kind) for kind in kinds]
-            times[row] = [world.work_left(row) / rate if rate else math.inf for rate in rates]
+            coming = [world.idle_of(kind) + self.coming_back(state, kind) for kind in kinds]
+            enough = [not state.draining or world.weight(row) <= gpus for gpus in coming]
+            times[row] = [
+                world.work_left(row) / rate if rate and own else math.inf
+                for rate, own in zip(rates, enough, strict=True)
+            ]
         while True:
             able = [row for row in rows if min(times[row]) < math.inf]
             idle = {j: world.idle_of(kind) for j, kind in enumerate(kinds)}
@@ -63,7 +74,9 @@ class Allox:
             for row in state.running:
                 kind = world.type_at(state.gpus_of(row)[0][0])
                 ready = world.work_left(row) / world.rate(row, state.jobs.num_gpus[row], kind)
-                slots.append((kinds.index(kind), max(ready, 1e-9), state.held(row)))
+                back = sum(server not in state.draining for server, _ in state.gpus_of(row))
+                if back:  # what is given back on a server that drains is nobody's
+                    slots.append((kinds.index(kind), max(ready, 1e-9), back))
             if not self.told:
                 raise WrongError(f"a matching is due at {state.now} s")
             result, size = self.told.pop(0), {row: world.weight(row) for row in able}

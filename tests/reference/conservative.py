@@ -77,7 +77,8 @@ def leaves(world: Any, run: RunningJob) -> float:
 def instants(world: Any, reserved: list[Reservation]) -> list[float]:
     """When a reservation may begin."""
     now = world.seconds(world.now)
-    ends = {leaves(world, run) for run in world.running} | {own.end for own in reserved}
+    leaving = [run for run in world.running if run.servers - getattr(world, "draining", set())]
+    ends = {leaves(world, run) for run in leaving} | {own.end for own in reserved}
     ends |= {up for _, _, up in getattr(world, "windows", ())}
     return [now, *sorted(end for end in ends if now < end < math.inf)]
 

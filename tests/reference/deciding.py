@@ -72,6 +72,15 @@ class State:
         return [row for row in self.running if self.world.is_firm(row)]
 
     @property
+    def draining(self) -> list[int]:
+        return sorted(self.world.draining - self.world.down)
+
+    @property
+    def kept(self) -> list[int]:
+        """Whom built-in policies leave where they are."""
+        return [row for row in self.running if self.world.is_firm(row) or self.world.is_drained(row)]
+
+    @property
     def jobs(self) -> Column:
         return self.world.column  # type: ignore[no-any-return]
 

@@ -154,7 +154,9 @@ def elastic_world(
         # Numbers.
 
         def is_young(self, run: RunningJob) -> bool:
-            return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
+            """Or keeps its number for another reason."""
+            is_young = self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
+            return is_young or bool(self.is_drained(run.row))
 
         def numbers(self, within: list[int], guests: list[int]) -> tuple[dict[int, int], dict[int, int]]:
             """By row of those that take part: how many GPUs, and of which type. In order of the base."""
@@ -252,7 +254,7 @@ def elastic_world(
                 self.lifted, self.lifted_at = {}, self.now
             self.admit()
             ranked = sorted([*(run.row for run in self.running), *self.waiting], key=self.base_key)
-            firmly = sorted(ranked, key=lambda row: not self.is_protected(row))
+            firmly = sorted(ranked, key=lambda row: not self.is_kept(row))
             within, guests = (sorted(rows, key=ranked.index) for rows in self.by_owner(firmly))
             number, draws = self.numbers(within, guests)
             held = {run.row: run for run in self.running if run.row in number}

@@ -152,4 +152,13 @@ class Filling:
         return Taken(gpu_type, self.world.milli_gpus(row, gpus), now, end)
 
     def taken_by(self, young: list[RunningJob]) -> list[Taken]:
-        return [self.until_done(run.row, len(run.gpus), self.world.type_of(run)) for run in young]
+        now, taken = self.world.seconds(self.world.now), []
+        for run in young:
+            kind = self.world.type_of(run)
+            end = self.until_done(run.row, len(run.gpus), kind).end
+            # What is given back on a server that drains is nobody's.
+            stuck = sum(server in self.world.draining for server, _ in run.gpus)
+            for gpus, until in ((len(run.gpus) - stuck, end), (stuck, math.inf)):
+                if gpus:
+                    taken.append(Taken(kind, self.world.milli_gpus(run.row, gpus), now, until))
+        return taken

@@ -27,6 +27,7 @@ class Sleep:
     opens: float
     slot: float | None
     outages: tuple[Outage, ...]
+    drains: tuple[Outage, ...] = ()
 
     def seen(self, time: float) -> float:
         """The first instant of the clock not before a time, s."""
@@ -38,8 +39,10 @@ class Sleep:
         return n * self.slot
 
     def down(self, server: int) -> list[tuple[float, float]]:
-        """When a server is down, instants of the clock; a blink has no length."""
-        return [(self.seen(down), self.seen(up)) for own, down, up in self.outages if own == server]
+        """When a server is down, or drains and is on: instants of the clock; a blink has no length."""
+        drains = [(self.seen(begin), self.seen(end)) for own, begin, end in self.drains if own == server]
+        down = [(self.seen(down), self.seen(up)) for own, down, up in self.outages if own == server]
+        return [*down, *((begin, end) for begin, end in drains if begin < end)]
 
     def sleep_intervals(self, stays: Intervals, servers: int) -> Iterator[SleepInterval]:
         """When servers were asleep, by server and time."""

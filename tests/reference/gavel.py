@@ -72,7 +72,7 @@ class Gavel:
         anew = False
         while True:
             self.share_out(state, rows, rates, gpus, anew=anew)
-            kept = [(row, at[row]) for row in state.protected]
+            kept = [(row, at[row]) for row in state.kept]
             chosen = kept + self.choose(state, rows, rates, gpus, level, kept)
             old = {row: places[row] for row, kind in chosen if at.get(row) == kind}
             self.place(state, chosen, kinds, level, old)
@@ -184,7 +184,7 @@ class Gavel:
         old: dict[int, list],  # type: ignore[type-arg]
     ) -> None:
         """Starts them, the largest of a level first; if one then finds no room, by priority."""
-        kept, size = set(state.protected), state.jobs.num_gpus
+        kept, size = set(state.kept), state.jobs.num_gpus
         largest = sorted(chosen, key=lambda one: (level[one[0]], -size[one[0]], one[0] not in old))
         for order in (largest, sorted(chosen, key=lambda one: level[one[0]])):
             state.stop([row for row in state.running if row not in kept])

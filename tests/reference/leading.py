@@ -106,7 +106,8 @@ def follower(base: type[World], record: Record) -> type[World]:
             own = [stay for stay in record.stays if stay.row in self.jobs]
             times = {*self.coming} | {time for stay in own for time in (stay.start, stay.end)}
             last = max(times)
-            times |= {time for _, *ends in getattr(self, "outages", ()) for time in ends if time < last}
+            changes = (*getattr(self, "outages", ()), *getattr(self, "drains", ()))
+            times |= {time for _, *ends in changes for time in ends if time < last}
             if self.keeps_lists:
                 times |= {self.rules.interval * n for n in range(math.ceil(last / self.rules.interval))}
             return sorted(times)

@@ -56,7 +56,7 @@ def by_table(state: State, rows: Sequence[int]) -> list[int]:
 
 def in_order(state: State, rows: Sequence[int]) -> list[int]:
     """The same, the protected first."""
-    return sorted(by_table(state, rows), key=lambda row: row not in state.protected)
+    return sorted(by_table(state, rows), key=lambda row: row not in state.kept)
 
 
 def start_again(state: State, row: int, old: list[Any] | None) -> bool:

@@ -1,4 +1,4 @@
-"""The reference model of outages: servers that fail and come back, straight from docs/outages.md.
+"""The reference model of outages: servers that fail, drain and come back, straight from docs/outages.md.
 
 One world serves the policies that preempt and the queues: a queue is a discipline in the place of the
 ranking. Which servers are down is looked up in the list of outages at every instant. Nothing here imports
@@ -22,11 +22,12 @@ Outage = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Failures:
-    """Outages in any order; by row the checkpoint interval; what a checkpoint takes, s."""
+    """Outages and drains in any order; by row the checkpoint interval; what a checkpoint takes, s."""
 
     outages: tuple[Outage, ...]
     intervals: tuple[float, ...]
     cost: float = 0.0
+    drains: tuple[Outage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
             self.outages = [outage for outage in facts.outages if outage[0] in self.sizes]
+            self.drains = [drain for drain in facts.drains if drain[0] in self.sizes]
             self.down: set[int] = set()
+            self.draining: set[int] = set()
             self.seen = -math.inf
             self.saved: dict[int, tuple[float, float]] = {}
             """Slot clock, by running row: the last checkpoint, and the work left then."""
@@ -66,14 +69,22 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             """By row its stay and, of each checkpoint that took time: begun, over, work left."""
 
         def up(self) -> dict[int, int]:
-            return {s: size for s, size in self.sizes.items() if s not in self.down}
+            held = {gpu for run in self.running for gpu in run.gpus}
+            return {
+                s: sum(gpu[0] == s for gpu in held) if s in self.draining else size
+                for s, size in self.sizes.items()
+                if s not in self.down
+            }
 
         def cluster_state(self) -> ClusterState:
-            cluster = super().cluster_state()
-            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu[0] not in self.down])
+            cluster, closed = super().cluster_state(), self.down | self.draining
+            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu[0] not in closed])
+
+        def is_drained(self, row: int) -> bool:
+            return any(run.row == row and run.servers & self.draining for run in self.running)
 
         def other_instants(self) -> list[float]:
-            times = {time for _, down, up in self.outages for time in (down, up)}
+            times = {time for _, down, up in (*self.outages, *self.drains) for time in (down, up)}
             if facts.cost and not self.slotted:
                 times |= {self.due(run) for run in self.running}
             return sorted(t for t in times if self.seconds(self.now) < t < math.inf)
@@ -98,7 +109,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             if facts.cost:
                 self.write()
             now = self.seconds(self.now)
-            before = self.down
+            before, drained = self.down, self.draining
+            self.draining = {s for s, begin, end in self.drains if begin <= now < end}
             self.down = {s for s, down, up in self.outages if down <= now < up}
             # A server may fail and be up again inside a slot.
             failed = {s for s, down, _ in self.outages if self.seen < down <= now} - before
@@ -106,7 +118,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             for run in sorted(self.running, key=lambda run: run.row):
                 if run.servers & failed:
                     self.fail(run)
-            return bool(failed) or self.down != before
+            return bool(failed) or self.down != before or self.draining != drained
 
         def fail(self, run: RunningJob) -> None:
             row, left = run.row, self.left[run.row]

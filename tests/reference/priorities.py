@@ -152,7 +152,7 @@ def priority_world(
         def look(self) -> None:
             # As before where nobody came or went: there are many slots.
             here = [(run.row, run.start) for run in self.running]
-            now = here, list(self.waiting), self.down, self.active()
+            now = here, list(self.waiting), self.down, self.draining, self.active()
             if now != self.seen_then:
                 super().look()
             self.looked, self.seen_then = self.now, now
@@ -168,18 +168,26 @@ def priority_world(
         def ranking(self) -> list[int]:
             # Those below are in order of (own key, submit_time, row).
             ranked = sorted(super().ranking(), key=lambda row: -claims.priority[row])
-            ranked.sort(key=lambda row: not self.is_protected(row))
+            ranked.sort(key=lambda row: not self.is_kept(row))
             within, guests = self.by_owner(ranked)
             return within + guests
 
         def by_owner(self, ranked: Sequence[int]) -> tuple[list[int], list[int]]:
-            """Those within their quotas along a ranking, and guests; who may not borrow is in neither."""
+            """Those within their quotas along a ranking, and guests; who may not borrow is in neither.
+
+            Whoever is on a server that drains stays, whatever its quota.
+            """
             within: list[int] = []
             guests: list[int] = []
+            stuck: list[int] = []
             for row in ranked:
-                beyond = claims.beyond(row, self.need(row), {other: self.need(other) for other in within})
+                own = [other for other in within if other not in stuck]
+                beyond = claims.beyond(row, self.need(row), {other: self.need(other) for other in own})
                 if not beyond:
                     within.append(row)
+                elif self.is_drained(row):
+                    within.append(row)
+                    stuck.append(row)
                 elif all(quota.borrow for quota in beyond):
                     guests.append(row)
             return within, guests
@@ -257,6 +265,8 @@ def priority_world(
             return (None, self.rng) if self.never(row) else super().find(row)
 
         def is_victim(self, run: RunningJob, row: int) -> bool:
+            if self.is_drained(run.row):
+                return False
             if claims.books and self.over[run.row]:
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
@@ -495,7 +505,8 @@ def priority_world(
             holding = [server for server in idle if idle[server] >= size]
             if holding:
                 return min(holding, key=lambda server: (idle[server], server))
-            victims = [run for run in self.running if claims.preemptible[run.row]]
+            may_go = [run for run in self.running if claims.preemptible[run.row]]
+            victims = [run for run in may_go if not self.is_drained(run.row)]
             result = self.on_a_server(size, self.sizes, self.in_order(victims))
             if result is None:
                 return None
@@ -504,7 +515,8 @@ def priority_world(
 
         def up(self) -> dict[int, int]:
             """GPUs that are up and that no replica holds, by server."""
-            held = [gpu[0] for replica in self.active() for gpu in replica.gpus]
+            replicas = [replica for replica in self.active() if replica.server not in self.draining]
+            held = [gpu[0] for replica in replicas for gpu in replica.gpus]
             return {server: size - held.count(server) for server, size in super().up().items()}
 
         def cluster_state(self) -> ClusterState:

@@ -21,6 +21,14 @@ class Protecting:
         own = [run for run in self.running if run.row == row and not self.is_new(run)]
         return any(self.seconds(self.now) < self.open_at(run) for run in own)
 
+    def is_drained(self, row: int) -> bool:
+        """Whether it holds GPUs of a server that drains, which is `outages`'."""
+        return False
+
+    def is_kept(self, row: int) -> bool:
+        """Whether nobody takes its GPUs, but one within its quota those of a protected guest."""
+        return self.is_protected(row) or self.is_drained(row)
+
     def is_new(self, run: Any) -> bool:
         """Whether it began at this instant, and not because a protected one was put there."""
         moved = self.kept_at == self.now and run.row in self.firm

@@ -188,14 +188,14 @@ class Rule:
         grades: dict[int, Grade] = {}
         within: Counter[tuple[int, str]] = Counter()
         for row in sorted(
-            rows, key=lambda row: (not self.view.is_protected(row), self.view.tier(row), self.unpaused(row))
+            rows, key=lambda row: (not self.view.is_kept(row), self.view.tier(row), self.unpaused(row))
         ):
             quotas = self.view.quotas(row)
             beyond = [borrows for owner, most, borrows in quotas if within[owner] + self.gpus(row) > most]
             if not beyond:
                 within.update({owner: self.gpus(row) for owner, *_ in quotas})
                 grades[row] = 0, self.view.tier(row)
-            elif all(beyond):
+            elif all(beyond) or self.view.is_drained(row):
                 grades[row] = 1, self.view.tier(row)
         return grades
 
@@ -214,7 +214,7 @@ class Rule:
     def stays_put(self, row: int, winner: int) -> bool:
         """Whether `row` is protected, and no guest in the way of one within its quota."""
         gives_way = self.grade[row][0] > self.grade[winner][0]
-        return self.view.is_protected(row) and not gives_way
+        return self.view.is_drained(row) or (self.view.is_protected(row) and not gives_way)
 
     def walk(self, grade: Grade) -> None:
         """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
@@ -308,6 +308,8 @@ class Rule:
     def reaches(self, server: int, wanted: int) -> float:
         """When the GPUs of the server that are idle or freed reach `wanted`."""
         idle = self.view.idle(server)
+        if server in self.view.draining:  # what is given back there is nobody's
+            return self.freed([], wanted - idle)
         there = [
             (self.stays(row), gpus)
             for row, parts in self.parts.items()
@@ -322,9 +324,14 @@ class Rule:
     def wait_for_gpus(self, row: int, gpu_type: int) -> float:
         """T_all of the page."""
         there = [other for other in self.parts if self.view.type_of(other) == gpu_type]
-        everybody = [(self.stays(other), self.gpus(other)) for other in there]
+        everybody = [(self.stays(other), self.gives_back(other)) for other in there]
         wanted = self.passed.get(gpu_type, 0.0) + self.gpus(row) - self.view.idle_gpus(gpu_type)
         return self.freed(everybody, round(wanted, 6))
+
+    def gives_back(self, row: int) -> float:
+        """GPUs that come free when it ends: not those of servers that drain."""
+        stuck = sum(gpus for server, gpus in self.parts[row] if server in self.view.draining)
+        return self.gpus(row) * (1.0 - stuck / sum(gpus for _, gpus in self.parts[row]))
 
     @staticmethod
     def freed(running: Sequence[tuple[float, float]], wanted: float) -> float:

@@ -122,6 +122,16 @@ class Repack(ringbco.Policy):
     def has_run(self, row: int) -> bool:
         return row in self.ran
 
+    @property
+    def draining(self) -> set[int]:
+        return {int(server) for server in self.state.draining}
+
+    def is_drained(self, row: int) -> bool:
+        return bool({server for server, _ in self.state.allocation(row)} & self.draining)
+
+    def is_kept(self, row: int) -> bool:
+        return self.is_protected(row) or self.is_drained(row)
+
     def is_protected(self, row: int) -> bool:
         return bool((self.state.protected == row).any())
 

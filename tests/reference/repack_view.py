@@ -75,6 +75,16 @@ class View(Protocol):
         """What is left of the pause of a running job."""
 
     def has_run(self, row: int) -> bool: ...
+    @property
+    def draining(self) -> set[int]:
+        """The servers that drain."""
+
+    def is_drained(self, row: int) -> bool:
+        """Whether a running job holds GPUs of a server that drains."""
+
+    def is_kept(self, row: int) -> bool:
+        """Either of both."""
+
     def is_protected(self, row: int) -> bool:
         """Whether a running job is protected (docs/operators-reference.md)."""
 

@@ -207,6 +207,16 @@ def repack_world(
         def has_run(self, row: int) -> bool:
             return not math.isnan(self.world.result.start[row])
 
+        @property
+        def draining(self) -> set[int]:
+            return self.world.draining  # type: ignore[no-any-return]
+
+        def is_drained(self, row: int) -> bool:
+            return self.world.is_drained(row)  # type: ignore[no-any-return]
+
+        def is_kept(self, row: int) -> bool:
+            return self.world.is_kept(row)  # type: ignore[no-any-return]
+
         def is_protected(self, row: int) -> bool:
             return self.world.is_protected(row)  # type: ignore[no-any-return]
 

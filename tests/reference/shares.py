@@ -139,13 +139,18 @@ class Sharing:
     """Whether jobs hold shares: else a job's GPUs are the same where it has as many of each server."""
 
     def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | RunningJob]) -> Rooms:
-        up = world.up() if isinstance(world, PreemptWorld) else world.sizes
+        up = (
+            {*world.up()} - getattr(world, "draining", set())
+            if isinstance(world, PreemptWorld)
+            else {*world.sizes}
+        )
         rooms = {
             (s, g): MILLI_GPU if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])
         }
         for run in running:
             for gpu in run.gpus:
-                rooms[gpu] -= world.jobs[run.row].share or MILLI_GPU
+                if gpu[0] in up:
+                    rooms[gpu] -= world.jobs[run.row].share or MILLI_GPU
         if isinstance(world, PreemptWorld):
             rooms |= dict.fromkeys(world.lent(), 0)
         return rooms

@@ -67,7 +67,7 @@ class Sia:
         offer = self.offer(state, rows)
         places = {row: world.places(row) for row in state.running}
         gains = {row: self.gains(state, row, offer) for row in rows}
-        kept = [row for row in rows if row in state.protected and offer.now[row] is not None]
+        kept = [row for row in rows if row in state.kept and offer.now[row] is not None]
         while True:
             result = dict.fromkeys(rows) | {row: offer.now[row] for row in kept}
             for number in range(max(offer.level.values()) + 1):
@@ -182,7 +182,7 @@ class Sia:
 
         if all([start(row, chosen[row])] == [True] for row in order if row not in kept):
             return
-        state.stop([row for row in state.running if row not in state.protected])
+        state.stop([row for row in state.running if row not in state.kept])
         again = [row for row in order if not state.held(row)]
         again.sort(
             key=lambda row: (

@@ -113,7 +113,7 @@ def test_times_up_and_repairs_are_exponential(many: Outages) -> None:
 def test_the_share_of_time_down(options: dict[str, Any]) -> None:
     """It is mttr / (mtbf + mttr), less a little as all servers are up at first, within three sigma."""
     result = drawn("600x8", mtbf="20h", mttr="5h", days=200, **options)
-    server, down, up = result.columns()
+    server, down, up, _ = result.columns()
     span = 200 * DAY
     lost = np.bincount(server, np.minimum(up, span) - down, minlength=600) / span
     sigma = lost.std() / math.sqrt(600)
@@ -313,7 +313,7 @@ def test_a_draw_lasts_until_the_last_job_is_done(text: str, seed: int) -> None:
     asked = failing(table, seed=seed)
     assert got.jobs.equals(asked.jobs)
     assert got.outages is not None
-    assert got.outages.filter(pl.col("down_at") <= end).equals(table.frame.filter(pl.col("down_at") <= end))
+    assert got.outages.filter(pl.col("down_at") <= end).equals(table.copied.filter(pl.col("down_at") <= end))
     assert got.run["outages"]["path"] == f"draw:mtbf=20h,mttr=1h{text}"
     assert ringbco.audit(got, QUEUED) == []
 

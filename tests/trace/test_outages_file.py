@@ -56,7 +56,7 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path.write_text("cause,up_at,server,more,down_at\ngpu,20.5,1,x,10\n,,0,,5\n")
     result = Outages.read(path, ReadContext(servers=2))
     assert result.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
-    assert result.frame.rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
+    assert result.frame.drop("kind").rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
     assert (result.source, result.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame([(1, 10, 20.5, "gpu"), (0, 5, None, None)])
     for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), result):
@@ -69,7 +69,7 @@ def test_columns_for_the_engine() -> None:
     result = Outages.read(
         frame([(3, 7, None, None), (0, 2, 5, None), (0, 4, 6, None)]), ReadContext(servers=4)
     )
-    server, down, up = result.columns()
+    server, down, up, _ = result.columns()
     assert (server.tolist(), down.tolist(), up.tolist()) == ([0, 3], [2.0, 7.0], [6.0, math.inf])
     assert [column.dtype for column in (server, down, up)] == [np.uint32, np.float64, np.float64]
     assert all(column.flags.c_contiguous for column in (server, down, up))
@@ -87,7 +87,7 @@ def test_no_outages(tmp_path: Path) -> None:
         Outages.read(texts, ReadContext(servers=1)),
     ):
         assert item.frame.height == item.merged.height == item.num_overlapping == 0
-        assert [column.size for column in item.columns()] == [0, 0, 0]
+        assert [column.size for column in item.columns()] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -213,7 +213,7 @@ def test_merging_by_hand() -> None:
         ),
         ReadContext(servers=3),
     )
-    assert result.merged.rows() == [
+    assert result.merged.drop("kind").rows() == [
         (0, 5.0, 20.0, None),
         (0, 20.5, 30.0, "apart"),
         (1, 5.0, None, "first"),
@@ -237,7 +237,7 @@ def rows(draw: st.DrawFn) -> list[Row]:
 @given(rows())
 def test_merging_is_the_naive_merge(given: list[Row]) -> None:
     result = Outages.read(frame(given), ReadContext(servers=3))
-    assert result.merged.rows() == merged(given)
+    assert result.merged.drop("kind").rows() == merged(given)
     assert result.merged.schema == result.frame.schema
     assert Outages(result.merged, "merged").merged.equals(result.merged)
 
@@ -368,3 +368,14 @@ def test_a_run_with_ranges_is_that_with_a_row_a_server(option: str, tmp_path: Pa
     assert made[0].jobs.equals(made[1].jobs)
     assert made[0].stays.equals(made[1].stays)
     assert ringbco.audit(made[0], busy_jobs()) == []
+
+
+def test_drains_merge_with_drains_alone() -> None:
+    """Rows of one kind that overlap or touch are one; those of the other kind stay beside them."""
+    rows = [(0, 5.0, 9.0, "drain"), (0, 9.0, 12.0, "drain"), (0, 8.0, 10.0, None), (0, 10.0, 11.0, "down")]
+    given = pl.DataFrame(rows, schema=["server", "down_at", "up_at", "kind"], orient="row")
+    merged = Outages.read(given).merged
+    assert merged.select("server", "down_at", "up_at", "kind").rows() == [
+        (0, 8.0, 11.0, None),
+        (0, 5.0, 12.0, "drain"),
+    ]

@@ -45,7 +45,7 @@ RULES: Final = {
     "vcs": "jobs stay in their virtual cluster",
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
-    "outages": "nothing runs on a server that is down",
+    "outages": "nothing runs on a server that is down, or starts on one that drains",
     "evictions": "an evicted job makes room for one that may ask for it; quotas hold",
     "services": "services have no more replicas than wanted, on servers that are up",
     "num-servers": "num_servers is what the stays use",

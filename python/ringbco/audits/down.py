@@ -9,7 +9,7 @@ import numpy as np
 
 from ringbco.checker import clock
 from ringbco.checker.settings import Outage
-from ringbco.trace.outages import Outages
+from ringbco.trace.outages import DRAIN, Outages
 from ringbco.trace.side_table import ReadContext
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Down:
-    """When servers are down: instants of the clock, s, in order of (server, down). None overlap or touch."""
+    """When servers are down, or drain: instants of the clock, s, in order of (server, down). None touch."""
 
     server: NDArray[np.int64]
     down: NDArray[np.float64]
@@ -38,16 +38,21 @@ class Down:
         return np.where((at >= 0) & (self.server[at] == server), at, -1)
 
 
-def read_down(outages: pl.DataFrame | None, num_servers: int, slot: float | None) -> Down | None:
-    """The folder's outages, as the clock sees them; None for a run that knows none."""
+def read_down(
+    outages: pl.DataFrame | None, num_servers: int, slot: float | None
+) -> tuple[Down | None, Down | None]:
+    """The folder's outages, as the clock sees them, and its drains; None for a run that knows none."""
     if outages is None:
-        return None
+        return None, None
     frame = Outages.read(outages, ReadContext(servers=num_servers), Outages.form.file).frame
     rows = [
-        Outage(int(server), float(down), np.inf if up is None else float(up), None)
-        for server, down, up in frame.select("server", "down_at", "up_at").iter_rows()
+        Outage(int(server), float(down), np.inf if up is None else float(up), None, kind == DRAIN)
+        for server, down, up, kind in frame.select("server", "down_at", "up_at", "kind").iter_rows()
     ]
-    seen = clock.seen(rows, slot)
+    return _arrays(clock.down(rows, slot)), _arrays(clock.drains(rows, slot))
+
+
+def _arrays(seen: list[Outage]) -> Down:
     return Down(
         np.array([outage.server for outage in seen], np.int64),
         np.array([outage.down for outage in seen], np.float64),

@@ -52,7 +52,7 @@ class Ends:
     ) -> None:
         self.inputs, self.stays, self.replicas = inputs, stay_log.stays, stay_log.replicas
         self.ended, self.recorded = ended, recorded
-        self.down = clock.seen(inputs.outages or (), inputs.slot)
+        self.down = clock.down(inputs.outages or (), inputs.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.protection = Protection(inputs)
         rungs, left = stay_log.rungs, stay_log.rungs.went_on != stay_log.rungs.time

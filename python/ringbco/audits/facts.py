@@ -45,7 +45,7 @@ class Facts:
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
     that have: from their first stay to the end of their last. `least` and `most` GPUs may each job hold.
 
-    `outages` are instants of the clock; None for a run that knows none.
+    `outages` and `drains` are instants of the clock; None for a run that knows none.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
     job has a share; then the allocation columns have one entry per stay and server as usual.
@@ -76,6 +76,7 @@ class Facts:
     types: Types | None
     speeds: Speeds | None
     outages: Down | None
+    drains: Down | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -223,7 +224,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     first[:done], last[:done] = (column(jobs, name, np.float64) for name in ("start_time", "finish_time"))
     submit = profiled.arrivals.time
     slot = float(options["slot"]) if options["clock"] == "slot" else None
-    down = read_down(outcome.outages, cluster.num_servers, slot)
+    down, drains = read_down(outcome.outages, cluster.num_servers, slot)
     a_server = column(held, "server", np.int64)
     facts = Facts(
         outcome=outcome,
@@ -252,6 +253,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         types=profiled.types,
         speeds=profiled.speeds,
         outages=down,
+        drains=drains,
         a_job=a_job,
         a_server=a_server,
         a_gpus=column(held, "num_gpus", np.int64),

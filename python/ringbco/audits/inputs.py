@@ -211,8 +211,12 @@ def outages_of(frame: pl.DataFrame | None) -> list[Outage] | None:
     """The rows of outages.parquet, or of another table of that form."""
     if frame is None:
         return None
-    rows = frame.select("server", "down_at", "up_at", "cause").iter_rows()
-    return [Outage(server, down, math.inf if up is None else up, cause) for server, down, up, cause in rows]
+    kind = pl.col("kind") if "kind" in frame.columns else pl.lit(None, pl.String)
+    rows = frame.select("server", "down_at", "up_at", "cause", kind.alias("kind")).iter_rows()
+    return [
+        Outage(server, down, math.inf if up is None else up, cause, kind == "drain")
+        for server, down, up, cause, kind in rows
+    ]
 
 
 def _books(table: JobTable, quotas: Quotas | None) -> list[Book] | None:

@@ -161,11 +161,12 @@ def check_types(check: Check, facts: Facts, eps: AllocatedStays) -> None:
 
 
 def check_outages(check: Check, facts: Facts) -> None:
-    """Nothing runs on a server that is down."""
+    """Nothing runs on a server that is down, and nothing starts on one that drains."""
     down = facts.outages
     if down is None:
         check.not_run = "the run knows no outages"
         return
+    _check_drains(check, facts)
     if not down.server.size:
         return
     at = down.latest(facts.a_server, facts.a_end)
@@ -177,5 +178,23 @@ def check_outages(check: Check, facts: Facts) -> None:
         lambda i: (
             f"holds GPUs of server {facts.a_server[i]}, which is down from {number(down.down[at[i]])}"
             f" to {number(down.up[at[i]])} s"
+        ),
+    )
+
+
+def _check_drains(check: Check, facts: Facts) -> None:
+    """Nothing starts on a server that drains."""
+    drains = facts.drains
+    if drains is None or not drains.server.size:
+        return
+    at = drains.latest(facts.a_server, np.nextafter(facts.a_start, np.inf))
+    taken = (at >= 0) & (drains.up[at] > facts.a_start) & (facts.a_end > facts.a_start)
+    blame_stays(
+        check,
+        facts,
+        check.broken(taken),
+        lambda i: (
+            f"takes GPUs of server {facts.a_server[i]}, which drains from {number(drains.down[at[i]])}"
+            f" to {number(drains.up[at[i]])} s"
         ),
     )

@@ -106,6 +106,13 @@ def check_services(check: Check, facts: Facts, found: Served | None) -> None:
             spans = f"which is down from {number(down.down[at[i]])} to {number(down.up[at[i]])} s"
             told = f"holds a replica of {show_value(found.names[found.service[i]])}, {spans}"
             check.add([_finding(check, found, i, told)], 1)
+    drains = facts.drains
+    if drains is not None and drains.server.size:
+        at = drains.latest(found.server, np.nextafter(found.start, np.inf))
+        for i in check.broken((at >= 0) & (drains.up[at] > found.start)).tolist():
+            spans = f"which drains from {number(drains.down[at[i]])} to {number(drains.up[at[i]])} s"
+            told = f"takes a replica of {show_value(found.names[found.service[i]])}, {spans}"
+            check.add([_finding(check, found, i, told)], 1)
     for service in range(len(found.names)):
         for time, told in _faults(check, facts, found, service):
             check.fail(f"service {show_value(found.names[service])}: {told}", time=time)

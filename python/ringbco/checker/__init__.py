@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.checker import clock, columns, contention, searches, services, stays, timeline
+from ringbco.checker import clock, columns, contention, draining, searches, services, stays, timeline
 from ringbco.checker.figures import Summary
 from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import Recomputed, RunInputs, StayLog
@@ -26,9 +26,9 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     It writes what it finds into the stays of the stay log: stays by job and time, on GPUs that there are.
     """
     speeds = Speeds(inputs)
-    down = clock.seen(inputs.outages or (), inputs.slot)
+    down, drains = (of_kind(inputs.outages or (), inputs.slot) for of_kind in (clock.down, clock.drains))
     marks = stays.chain(inputs, stay_log)
-    slept = stays.sleep_intervals(inputs, stay_log, down)
+    slept = stays.sleep_intervals(inputs, stay_log, down + drains)
     stays.pause(inputs, stay_log.stays, slept)
     spanning, parts = contention.contend(stay_log.stays)
     if speeds.meets and inputs.jobs.share is not None:
@@ -37,9 +37,10 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
         marks, stay_log.rungs
     )
     room = Placeable(inputs, speeds)
-    room.waits(stay_log, down)
+    room.waits(stay_log, down + drains)
 
-    interval = RunInterval.of(inputs, stay_log, down, slept)
+    drained = draining.drained(inputs, stay_log, down, drains)
+    interval = RunInterval.of(inputs, stay_log, (down, drains, drained), slept)
     done = columns.Records(inputs, stay_log.stays)
     tables = {
         "jobs": columns.jobs_table(inputs, speeds, done),

@@ -31,12 +31,23 @@ def whole_slots(seconds: float, slot: float | None) -> float:
 
 
 def seen(outages: Iterable[Outage], slot: float | None) -> list[Outage]:
-    """Outages at instants of the clock, by server and time: those that overlap or touch are one."""
+    """Outages of one kind at instants of the clock, by server and time: those that touch are one."""
     plain = _merged(outages)
     if slot is None or not plain:
         return plain
     down, up = (boundary(np.array([outage[i] for outage in plain]), slot).tolist() for i in (1, 2))
     return _merged(outage._replace(down=a, up=b) for outage, a, b in zip(plain, down, up, strict=True))
+
+
+def drains(outages: Iterable[Outage], slot: float | None) -> list[Outage]:
+    """When servers drain; a drain of no length is none."""
+    mine = seen([outage for outage in outages if outage.drains], slot)
+    return [outage for outage in mine if outage.down < outage.up]
+
+
+def down(outages: Iterable[Outage], slot: float | None) -> list[Outage]:
+    """When servers are down."""
+    return seen([outage for outage in outages if not outage.drains], slot)
 
 
 def _merged(outages: Iterable[Outage]) -> list[Outage]:

@@ -88,7 +88,7 @@ class Summary:
         figures |= self._fates(inputs.counted)
         figures |= self._common(mine, every=True) | self._place(mine, self.ended, everywhere, slice(None))
         figures |= {"events": 2 * (len(inputs.jobs) - self.dropped)}
-        figures |= self._resizes() | self._outages() | self._used() | self._recorded()
+        figures |= self._resizes() | self._outages() | self._drained() | self._used() | self._recorded()
         figures["mean_contention"] = _contention(spanning, interval)
         figures["size_classes"] = self._classes(mine)
         if inputs.cluster.vc is not None:
@@ -267,6 +267,14 @@ class Summary:
             "lost_gpu_hours_by_cause": {name: math.fsum(own) for name, own in hours.items()},
         }
 
+    def _drained(self) -> Figures:
+        """Idle GPUs of servers that drained."""
+        if not any(outage.drains for outage in self.inputs.outages or ()):
+            return {}
+        interval = self.interval.measured()
+        every = np.ones(self.inputs.cluster.gpus.size, np.bool_)
+        return {"drained_gpu_hours": interval.drained_in(every, interval.first, interval.last) / HOUR}
+
     def _used(self) -> Figures:
         """Goodput, and how long jobs took beside their ideal run times."""
         if self.inputs.outages is None and not self.inputs.makes_room:
@@ -332,7 +340,8 @@ class Summary:
             if self.inputs.sleep_after < math.inf:
                 row["asleep_gpu_hours"] = asleep
             if fact.idle_watts is not None and fact.busy_watts is not None:
-                busy, idle = held + served, up - held - served - asleep
+                on = up + interval.drained_in(servers, interval.first, interval.last) / HOUR - asleep
+                busy, idle = held + served, on - held - served
                 row["energy_kwh"] = (busy * fact.busy_watts + idle * fact.idle_watts) / 1000.0
             if fact.price_per_hour is not None:
                 row["cost"] = held * fact.price_per_hour

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from ringbco.checker.arrays import overlap, total
+from ringbco.checker.draining import Drained
 from ringbco.checker.inputs import Bools, Floats, Ints, Replicas, RunInputs, StayLog, Stays
 from ringbco.checker.settings import Outage
 from ringbco.checker.stays import SleepInterval
@@ -17,25 +18,34 @@ HOUR: Final = 3600.0
 
 @dataclass
 class RunInterval:
-    """down: at instants of the clock. stays: of jobs that were done or ended, all of the stay log."""
+    """down, drains: at instants of the clock. drained: idle GPUs of servers that drained.
+
+    stays: of jobs that were done or ended, all of the stay log.
+    """
 
     inputs: RunInputs
     stays: Stays
     replicas: Replicas
     down: list[Outage]
+    drains: list[Outage]
+    drained: list[Drained]
     slept: list[SleepInterval]
     first: float
     last: float
 
     @classmethod
     def of(
-        cls, inputs: RunInputs, stay_log: StayLog, down: list[Outage], slept: list[SleepInterval]
+        cls,
+        inputs: RunInputs,
+        stay_log: StayLog,
+        closed: tuple[list[Outage], list[Outage], list[Drained]],
+        slept: list[SleepInterval],
     ) -> RunInterval:
-        """That of a stay log."""
+        """That of a stay log. closed: down, drains and drained."""
         stays, first, last = stay_log.stays, 0.0, 0.0
         if len(stays):
             first, last = float(inputs.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
-        return cls(inputs, stays, stay_log.replicas, down, slept, first, last)
+        return cls(inputs, stays, stay_log.replicas, *closed, slept, first, last)
 
     def measured(self) -> RunInterval:
         """That of figures of time: what of the window is in the run."""
@@ -50,7 +60,17 @@ class RunInterval:
             server = np.array([outage.server for outage in self.down])
             down, up = (np.array([outage[i] for outage in self.down]) for i in (1, 2))
             lacking = total((gpus[server] * overlap(down, up, first, last))[servers[server]])
-        return int(gpus[servers].sum()) * (last - first) - lacking
+        every = int(gpus[servers].sum()) * (last - first)
+        there = every - lacking - self.drained_in(servers, first, last)
+        return there if there > 1e-12 * every else 0.0  # no more than rounding
+
+    def drained_in(self, servers: Bools, first: float, last: float) -> float:
+        """Idle GPU-seconds of servers that drained, between two instants."""
+        server = np.array([drained.server for drained in self.drained], np.int64)
+        since, until, gpus = (
+            np.array([drained[i] for drained in self.drained], np.float64) for i in (1, 2, 3)
+        )
+        return total((gpus * overlap(since, until, first, last))[servers[server]])
 
     def hours(self, gpus: Ints, since: Floats, until: Floats) -> float:
         """GPU-hours in the run of so many GPUs, from when until when."""

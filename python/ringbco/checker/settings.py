@@ -34,12 +34,13 @@ class GpuType(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """A row of outages.parquet. up: infinite where the server never comes back."""
+    """A row of outages.parquet. up: infinite where the server never comes back. drains: whether it drains."""
 
     server: int
     down: float
     up: float
     cause: str | None
+    drains: bool = False
 
 
 class Load(NamedTuple):

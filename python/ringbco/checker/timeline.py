@@ -10,6 +10,7 @@ import polars as pl
 from ringbco.checker.contention import Spanning
 from ringbco.checker.inputs import MILLI_GPU, Floats, Ints, RunInputs, Table
 from ringbco.checker.run_interval import RunInterval
+from ringbco.checker.settings import Outage
 
 POINTS: Final = 2000
 """Samples of a run that asks for no step."""
@@ -86,6 +87,11 @@ def _watts(interval: RunInterval, times: Floats, holding: Counter, milli_gpus: I
     return {"watts": drawn}
 
 
+def _cover(outages: list[Outage], server: int, time: float) -> Outage | None:
+    """The one of a server that is on at a time."""
+    return next((own for own in outages if own.server == server and own.down <= time < own.up), None)
+
+
 def servers_table(interval: RunInterval) -> Table:
     """servers.parquet: one row per change of a server. by: of several who woke it, the uppermost job."""
     stays, by = interval.stays, dict[tuple[int, float], str]()
@@ -101,7 +107,16 @@ def servers_table(interval: RunInterval) -> Table:
         by |= {(server, start): service for server, start, service in reversed(list(came))}
     rows: list[tuple[int, float, int, str | None]] = []
     for outage in interval.down:
-        rows += [(outage.server, outage.down, 0, outage.cause), (outage.server, outage.up, 1, outage.cause)]
+        drain = _cover(interval.drains, outage.server, outage.up)
+        back = (1, outage.cause) if drain is None else (4, drain.cause)
+        rows += [(outage.server, outage.down, 0, outage.cause), (outage.server, outage.up, *back)]
+    off = [outage for outage in interval.down if outage.down < outage.up]
+    for drain in interval.drains:
+        mine = [outage for outage in off if outage.server == drain.server]
+        if not any(outage.down <= drain.down <= outage.up for outage in mine):
+            rows.append((drain.server, drain.down, 4, drain.cause))
+        if _cover(mine, drain.server, drain.up) is None:
+            rows.append((drain.server, drain.up, 1, drain.cause))
     for sleep in interval.slept:
         rows.append((sleep.server, sleep.since, 2, None))
         if sleep.woken:
@@ -110,6 +125,8 @@ def servers_table(interval: RunInterval) -> Table:
     return {
         "server": np.array([row[0] for row in kept], np.int64),
         "time": np.array([row[1] for row in kept], np.float64),
-        "what": pl.Series([("down", "up", "slept", "woke")[row[2]] for row in kept], dtype=pl.String),
+        "what": pl.Series(
+            [("down", "up", "slept", "woke", "drain")[row[2]] for row in kept], dtype=pl.String
+        ),
         "by": pl.Series([row[3] for row in kept], dtype=pl.String),
     }

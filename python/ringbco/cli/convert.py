@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,8 @@ inputs INPUT...: The trace's files in any order, plain or compressed: gzip, zstd
 [Output]
 out --out -o JOBS.parquet: The job table to write: .parquet (with the account in its footer) or .csv.
 cluster_out C.toml: Also write the servers the trace ran on, for `ringbco replay --cluster`.
+outages_out O.parquet: slurm: also write when nodes were down or drained, by the events of `sacctmgr -P list
+  events`, given as an INPUT, for `ringbco replay --outages`. .parquet or .csv.
 tables_out T.parquet: gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.
 [Options of one source]
 mode NAME: philly, slurm: how attempts become a job. span: from first start to last end, GPUs of the first;
@@ -85,6 +87,7 @@ def convert(
     *,
     out: Path | None = None,
     cluster_out: Path | None = None,
+    outages_out: Path | None = None,
     tables_out: Path | None = None,
     mode: str | None = None,
     known_vcs: bool = False,
@@ -140,7 +143,8 @@ def convert(
         raise UsageError(f"convert {source}: say where the job table goes: -o JOBS.parquet")
     if tables_out is not None and not chosen.options & {"throughputs", "profiles"}:
         raise UsageError(f"--tables-out: {source} has no measured speeds; gavel and pollux have")
-    _check_targets(out, cluster_out, tables_out, inputs, force)
+    beside = {"--cluster-out": cluster_out, "--tables-out": tables_out, "--outages-out": outages_out}
+    _check_targets(out, beside, inputs, force)
     options = Options(
         strict=strict,
         known_vcs=known_vcs,
@@ -152,6 +156,7 @@ def convert(
         unit=unit,
         deadline_from=deadline_from,
         want_cluster=cluster_out is not None,
+        want_outages=outages_out is not None,
         throughputs=throughputs,
         profiles=profiles,
         elastic=_elastic(elastic, elastic_share, seed),
@@ -169,11 +174,11 @@ def convert(
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)
-        _write(conversion, out, cluster_out, tables_out, force=force, csv_safe=csv_safe)
+        _write(conversion, out, beside, force=force, csv_safe=csv_safe)
     if as_json:
-        _print_json(source, conversion, out, cluster_out, tables_out)
+        _print_json(source, conversion, out, beside)
     elif not quiet:
-        _show(source, conversion, out, cluster_out, tables_out)
+        _show(conversion, out, beside)
 
 
 def _listed(names: str | None) -> tuple[str, ...] | None:
@@ -210,25 +215,30 @@ def _column_map(entries: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _check_targets(
-    out: Path, cluster_out: Path | None, tables_out: Path | None, inputs: list[Path], force: bool
-) -> None:
+def _check_targets(out: Path, beside: Mapping[str, Path | None], inputs: list[Path], force: bool) -> None:
     """Refuse before any work what could not be written, or would overwrite an input."""
     from ringbco.errors import UsageError
     from ringbco.io.atomic import check_output
     from ringbco.io.system import place
     from ringbco.trace.jobs import JOBS_MARK, check_output_name
+    from ringbco.trace.outages import Outages
     from ringbco.trace.rate_table import RateTable
 
     check_output_name(out)
-    if tables_out is not None:
-        check_output_name(tables_out)
-    named = {"--out": out, "--cluster-out": cluster_out, "--tables-out": tables_out}
+    for option in ("--tables-out", "--outages-out"):
+        if (target := beside[option]) is not None:
+            check_output_name(target)
+    named = {"--out": out, **beside}
     targets: dict[str, str] = {}
     for option, target in named.items():
         if target is not None and (other := targets.setdefault(place(target), option)) != option:
             raise UsageError(f"{other} and {option} are both {target}")
-    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": RateTable.mark()}
+    marks = {
+        "--out": JOBS_MARK,
+        "--cluster-out": _cluster_mark(),
+        "--tables-out": RateTable.mark(),
+        "--outages-out": Outages.mark(),
+    }
     for option, target in named.items():
         if target is None:
             continue
@@ -250,17 +260,19 @@ def _cluster_mark() -> Mark:
 def _write(
     conversion: Conversion,
     out: Path,
-    cluster_out: Path | None,
-    tables_out: Path | None,
+    beside: Mapping[str, Path | None],
     *,
     force: bool,
     csv_safe: bool,
 ) -> None:
     """All files or none: the others take their names only once the job table is in place."""
     from ringbco.io.atomic import replacing
+    from ringbco.io.marks import signature
     from ringbco.trace.jobs import table_file, write_jobs
+    from ringbco.trace.outages import Outages
     from ringbco.trace.rate_table import RateTable
 
+    cluster_out, tables_out, outages_out = beside.values()
     with ExitStack() as others:
         if cluster_out is not None and conversion.cluster is not None:
             file = others.enter_context(replacing(cluster_out, _cluster_mark(), force=force))
@@ -269,6 +281,13 @@ def _write(
         if tables_out is not None and conversion.tables is not None:
             file = others.enter_context(table_file(tables_out, RateTable.mark(), force=force))
             conversion.tables.write_to(file, as_csv=tables_out.suffix.lower() == ".csv")
+            file.flush()
+        if outages_out is not None and conversion.outages is not None:
+            file = others.enter_context(table_file(outages_out, Outages.mark(), force=force))
+            if outages_out.suffix.lower() == ".csv":
+                conversion.outages.write_csv(file)
+            else:
+                conversion.outages.write_parquet(file, metadata=signature(Outages.form.noun))
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
 
@@ -299,14 +318,14 @@ def _cite(source: str) -> None:
         say(*chosen.citation.split("\n"))
 
 
-def _print_json(
-    source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
-) -> None:
+def _print_json(source: str, conversion: Conversion, out: Path, beside: Mapping[str, Path | None]) -> None:
+    cluster_out, tables_out, outages_out = beside.values()
     document: dict[str, Any] = {
         "source": source,
         "jobs": str(out),
         "cluster": None if cluster_out is None or conversion.cluster is None else str(cluster_out),
         **({} if tables_out is None else {"tables": str(tables_out)}),
+        **({} if outages_out is None else {"outages": str(outages_out)}),
         "epoch": conversion.epoch,
         **conversion.account.to_dict(),
         "notes": list(conversion.notes),
@@ -314,11 +333,10 @@ def _print_json(
     say_json(document)
 
 
-def _show(
-    source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
-) -> None:
+def _show(conversion: Conversion, out: Path, beside: Mapping[str, Path | None]) -> None:
     from ringbco.io.console import Console
 
+    cluster_out, tables_out, outages_out = beside.values()
     console = Console()
     console.print(conversion.account.to_table())
     jobs = conversion.table.num_jobs
@@ -332,5 +350,9 @@ def _show(
         models = conversion.tables.frame["model"].n_unique()
         told = f"{conversion.tables.frame.height:,} speeds of {models} models in {tables_out}"
         console.print(told)
+    if outages_out is not None and conversion.outages is not None:
+        rows = conversion.outages.height
+        drains = int((conversion.outages["kind"] == "drain").sum())
+        console.print(f"{rows - drains:,} outages and {drains:,} drains in {outages_out}", markup=False)
     for line in conversion.notes:
         note(line)

@@ -186,6 +186,11 @@ class Allox(Policy):
         rates = types.rates(state, rows)
         with np.errstate(divide="ignore"):
             times = np.where(rates > 0, state.remaining_iterations[rows][:, None] / rates, math.inf)
+        if state.draining.size:  # whoever needs GPUs of such servers waits until these are back
+            coming = types.idle.astype(np.int64)
+            for slot in self._busy(state, types):
+                coming[slot.kind] += slot.gpus
+            times[wanted[:, None] > coming] = math.inf
         while True:
             able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
             able = able[: max(int(types.idle.sum()), int(self.alpha * able.size))]
@@ -216,7 +221,13 @@ class Allox(Policy):
         kinds = np.array([types.at(row) for row in rows.tolist()])
         rates = types.rates(state, rows)[np.arange(rows.size), kinds]
         left = np.maximum(state.remaining_iterations[rows] / rates, 1e-9)
+        held = state.held[rows].astype(np.int64)
+        if state.draining.size:  # what is given back there is nobody's
+            draining = {*state.draining.tolist()}
+            for at, row in enumerate(rows.tolist()):
+                held[at] -= sum(gpus for server, gpus in state.allocation(row) if server in draining)
         return [
             Slot(int(kind), float(ready), int(gpus))
-            for kind, ready, gpus in zip(kinds, left, state.held[rows], strict=True)
+            for kind, ready, gpus in zip(kinds, left, held, strict=True)
+            if gpus
         ]

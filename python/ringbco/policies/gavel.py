@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.policies.finish_time import Alone, finish_time
-from ringbco.policies.levels import OUT, fifo, levels
+from ringbco.policies.levels import OUT, fifo, levels, staying
 from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.custom_policy import Policy
 
@@ -204,8 +204,9 @@ class Gavel(Policy):
             if self._all_stay(state, rows, rates):
                 chosen = np.arange(rows.size), np.zeros(rows.size, np.int64)
             else:
-                kept = np.searchsorted(rows, state.protected), types.kinds(state.protected)
-                chosen = self._chosen(rows, units, rates, types.gpus * types.whole, level=level, kept=kept)
+                stay = staying(state)
+                held = np.searchsorted(rows, stay), types.kinds(stay)
+                chosen = self._chosen(rows, units, rates, types.gpus * types.whole, level=level, kept=held)
             numbers, kinds = chosen
             self._place(state, rows[numbers], kinds, types, level[numbers])
             if state.running.size:
@@ -252,7 +253,7 @@ class Gavel(Policy):
         """Stops all and starts those chosen, who stays on its type on its old GPUs where these are idle."""
         types = self._types
         assert types is not None
-        protected = state.protected  # who runs on, and was chosen before all others
+        protected = staying(state)  # who runs on, and was chosen before all others
         starts = [
             (row, types.places[row] if stay else [], kind, None)
             for row, kind, stay in zip(rows.tolist(), kinds.tolist(), stays.tolist(), strict=True)

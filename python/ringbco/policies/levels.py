@@ -30,6 +30,15 @@ def fifo(state: State, rows: NDArray[np.uint32]) -> Counts:
     return np.lexsort((rows, state.jobs.submit_time[rows], -priorities(state, rows)))
 
 
+def staying(state: State) -> NDArray[np.uint32]:
+    """The running rows that stay where they are: those protected, and those on servers that drain."""
+    if not state.draining.size:
+        return state.protected
+    draining = {*state.draining.tolist()}
+    stuck = [row for row, parts in state.allocations.items() if any(at in draining for at, _ in parts)]
+    return np.union1d(state.protected, np.array(stuck, np.uint32))
+
+
 def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: bool) -> Counts:
     """The level of each row, from 0; `OUT` for none.
 
@@ -79,8 +88,9 @@ def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, dict[_
     if not state.has_quotas:
         return
     order = fifo(state, rows)
-    if state.protected.size:  # those who keep their GPUs anyhow go first
-        order = order[np.argsort(~np.isin(rows[order], state.protected), kind="stable")]
+    stays = staying(state)
+    if stays.size:  # those who keep their GPUs anyhow go first
+        order = order[np.argsort(~np.isin(rows[order], stays), kind="stable")]
     for at in order.tolist():
         quotas = {
             (book, own.owner): own for book, own in enumerate(state.quotas(rows[at])) if own is not None

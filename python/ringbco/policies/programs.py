@@ -202,6 +202,9 @@ class Types:
             idle = room = state.idle
         else:  # and so no replicas
             usable = np.where(state.up, state.gpus, 0).astype(np.int64)
+            taken = {(server, gpu) for parts in self.places.values() for server, own in parts for gpu in own}
+            for server, _ in taken if state.draining.size else ():
+                usable[server] += int(server in state.draining)
             rooms = np.rint(state.free_shares * self.whole).astype(np.int64) * state.up[:, None]
             idle, room = (rooms > 0).sum(axis=1), rooms.sum(axis=1)
         self.together = [np.sort(usable[servers])[::-1].cumsum() for servers in self._servers]

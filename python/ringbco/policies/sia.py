@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.levels import OUT, caps, levels, priorities
+from ringbco.policies.levels import OUT, caps, levels, priorities, staying
 from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.custom_policy import Policy
 
@@ -292,10 +292,10 @@ class Sia(Policy):
         factors = self._factors(looked, state.now - state.arrival_time[looked])
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
-        kept = np.isin(looked, state.protected) & (offer.now >= 0)
+        stays = np.isin(looked, staying(state)) & (offer.now >= 0)
         while True:
-            found = _by_level(gains, offer, types.gpus * types.whole, kept)
-            if (found == offer.now[offer.like]).all() and not kept.any() and offer.settled():
+            found = _by_level(gains, offer, types.gpus * types.whole, stays)
+            if (found == offer.now[offer.like]).all() and not stays.any() and offer.settled():
                 return True
             _carry_out(state, rows, found, offer, types)
             tried = np.flatnonzero(found >= 0)
@@ -304,7 +304,7 @@ class Sia(Policy):
             # Nobody is in the way, and yet there is no room for these now.
             gains, offer = gains[offer.like], offer.waiting()
             gains[tried, found[tried]] = -math.inf
-            kept = np.zeros(rows.size, bool)
+            stays = np.zeros(rows.size, bool)
         ran = state.running
         self._most[ran] = np.maximum(self._most[ran], state.held[ran])
         self._alike.forget(ran)
@@ -412,7 +412,7 @@ def _carry_out(state: State, rows: NDArray[np.uint32], found: Counts, offer: Off
     if not starts or all(types.start_each(state, starts, strict=True)):
         return
     # There are enough GPUs, but they lie apart: all are placed anew, and whoever finds no room takes fewer.
-    state.stop(state.running[~np.isin(state.running, state.protected)])
+    state.stop(state.running[~np.isin(state.running, staying(state))])
     largest = largest[state.held[rows[largest]] == 0]
     largest = largest[np.lexsort((~kept[largest], -sizes[found[largest]], level[largest]))]
     ran = types.start_each(state, [start(index, found[index]) for index in largest.tolist()])

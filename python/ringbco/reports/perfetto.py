@@ -92,9 +92,10 @@ def trace_events(outcome: Outcome, viewport: Viewport) -> Iterator[Event]:
     elastic = "resizes" in outcome.summary
     for row in kept.iter_rows(named=True):
         yield _job(row, elastic=elastic) if row["level"] < len(LEVELS) else _replica(row)
-    for server, start, end, cause in down.iter_rows():
+    for server, start, end, cause, drains in down.iter_rows():
         place = {"server": server, "thread": threads[server] + 1, "start": start, "end": end}
-        yield _slice(place, f"down: {cause}", "down", "grey", {"cause": cause})
+        what = "draining" if drains else "down"
+        yield _slice(place, f"{what}: {cause}", what, "grey", {"cause": cause})
     for row in waits.iter_rows(named=True):
         yield from _wait(row)
     yield from _cluster_counters(outcome, viewport)

@@ -21,6 +21,7 @@ from ringbco.reports.down_times import down_times
 from ringbco.reports.player_order import ranks
 from ringbco.reports.server_load import called, server_gpus, server_names
 from ringbco.result.causes import WAITS
+from ringbco.result.reliability import UNKNOWN
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.trace.shares import MILLI_GPU
 
@@ -281,8 +282,15 @@ def _of_jobs(stays: pl.DataFrame, jobs: pl.DataFrame) -> NDArray[np.uint32]:
 
 
 def _gone(outcome: Outcome, shown: Viewport, last: float) -> pl.DataFrame:
-    """When servers of the window are down or asleep: server, start, end, s, and cause."""
-    down = down_times(outcome, shown).select("server", "start", "end", "cause")
+    """When servers of the window are down, drain or sleep: server, start, end, s, and cause.
+
+    The cause of a drain is "draining", or begins with "draining: ".
+    """
+    told = (
+        pl.when(pl.col("cause") == UNKNOWN).then(pl.lit("draining")).otherwise("draining: " + pl.col("cause"))
+    )
+    cause = pl.when("drains").then(told).otherwise("cause").alias("cause")
+    down = down_times(outcome, shown).select("server", "start", "end", cause)
     if outcome.servers is None:
         return down
     changes = outcome.servers.filter(

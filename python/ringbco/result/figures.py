@@ -165,6 +165,12 @@ def _lost_hours(rows: Rows) -> dict[str, float]:
     return hours
 
 
+def _drained(rows: Rows) -> float:
+    """Idle GPU-hours of servers that drained."""
+    first, _, last = rows.run.span
+    return float(rows.run.drained.gpu_seconds(first, last)) / _HOUR
+
+
 def _goodput(rows: Rows) -> float:
     held, lost = rows.sum("held"), rows.sum("paused") + float(_lost_work(rows).sum())
     return 1.0 - lost / held if held > 0 else 1.0
@@ -332,6 +338,9 @@ FIGURES: Final = (
                lambda r: float(_lost_work(r).sum()), "least", "headline"),
         Figure("lost_gpu_hours_by_cause", "GPU-hours of lost work", None, _lost_hours),
         when=lambda r: r.run.lossy is not None),
+    *_of(_RUN,
+        Figure("drained_gpu_hours", "GPU-hours drained", "number", _drained, "neither"),
+        when=lambda r: r.run.drained is not None),
     *_of(_RUN,
         Figure("goodput", "goodput", "share", _goodput, "most", "headline"),
         Figure("effective_training_time_ratio", "effective training time", "share", _effective, "most"),

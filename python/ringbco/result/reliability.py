@@ -1,4 +1,4 @@
-"""When servers are down (docs/outages.md)."""
+"""When servers are down, or drain (docs/outages.md)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringbco.trace.outages import IS_DRAIN
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -21,7 +23,7 @@ UNKNOWN = "unknown"
 class DownTime:
     """When servers are down, at instants of the clock: one value per outage, in order of (server, down).
 
-    down, up: s. gpus: those of the server. cause: None where the outage names none.
+    down, up: s. gpus: those of the server that no job can have. cause: None where the outage names none.
     """
 
     server: NDArray[np.int64]
@@ -32,10 +34,28 @@ class DownTime:
 
     @classmethod
     def of(cls, outages: pl.DataFrame, server_gpus: NDArray[np.uint32]) -> DownTime:
-        """Of outages as the clock sees them (`Outages.on_clock`)."""
+        """Of outages as the clock sees them (`Outages.on_clock`), without drains."""
+        if "kind" in outages.columns:
+            outages = outages.filter(~IS_DRAIN)
         server = outages["server"].to_numpy().astype(np.int64)
         down, up = outages["down_at"].to_numpy(), outages["up_at"].fill_null(float("inf")).to_numpy()
         return cls(server, down, up, server_gpus[server].astype(np.int64), outages["cause"].to_list())
+
+    def with_drained(self, drained: Mapping[str, NDArray[Any]] | None) -> DownTime:
+        """And the idle GPUs of servers that drain: the engine's table of that name."""
+        if drained is None:
+            return self
+        order = np.argsort(drained["server"], kind="stable")
+        server, since, gpus = (drained[name][order] for name in ("server", "time", "gpus"))
+        until = np.append(since[1:], np.inf)
+        until[np.append(server[1:] != server[:-1], True)] = np.inf
+        return DownTime(
+            np.append(self.server, server.astype(np.int64)),
+            np.append(self.down, since),
+            np.append(self.up, until),
+            np.append(self.gpus, gpus.astype(np.int64)),
+            [*self.cause, *[None] * server.size],
+        )
 
     def among(self, servers: NDArray[np.integer[Any]]) -> DownTime:
         """Those of some servers."""

@@ -130,8 +130,9 @@ class Place(NamedTuple):
 
     def up(self, first: float, length: float, last: float | None = None) -> float:
         """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
-        last = first + length if last is None else last
-        return self.gpus * length - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
+        last, every = first + length if last is None else last, self.gpus * length
+        up = every - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
+        return up if up > 1e-12 * every else 0.0  # no more than rounding
 
 
 _NOWHERE: Final = Place(0, 0)
@@ -321,7 +322,7 @@ class OfType:
     """What servers of one GPU type had and gave over the makespan, or in the window; GPU-hours.
 
     held: by jobs. up: of servers that were up. asleep: None where servers never sleep. served: held by
-    replicas.
+    replicas. drained: idle, of servers that drained; they are on.
     """
 
     fact: GpuType
@@ -331,6 +332,7 @@ class OfType:
     up: float
     asleep: float | None
     served: float
+    drained: float = 0.0
     scope: ClassVar[Scope] = "type"
 
     @property
@@ -338,7 +340,8 @@ class OfType:
         """Held GPUs at busy_watts and the others at idle_watts, but for sleep; None without watts."""
         if self.fact.busy_watts is None or self.fact.idle_watts is None:
             return None
-        busy, idle = self.held + self.served, self.up - self.held - (self.asleep or 0.0) - self.served
+        on = self.up + self.drained - (self.asleep or 0.0)
+        busy, idle = self.held + self.served, on - self.held - self.served
         return (self.fact.busy_watts * busy + self.fact.idle_watts * idle) / 1000.0
 
     @property

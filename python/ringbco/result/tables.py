@@ -96,13 +96,16 @@ _ROWS: Final = (
     ),
     *(
         ResultTable(
-            *(name, form.schema, f"row of the {form.noun} given"),
+            name,
+            {column: kind for column, kind in form.schema.items() if column not in form.seldom},
+            f"row of the {form.noun} given",
             f"`--{form.option.replace('_', '-')}`" + (", given again" if at else ""),
             (*(name for name, column in form.columns.items() if not column.required), *_owners(form.option)),
             "" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
             stem=name.replace("_", "-") if at else "",
-            more=dict.fromkeys(_owners(form.option), pl.String()),
+            more={column: form.schema[column] for column in form.seldom}
+            | dict.fromkeys(_owners(form.option), pl.String()),
         )
         for form in (kind.form for kind in KINDS.values())
         for at, name in enumerate(BOOKS if form.option == "quota" else (form.table,))

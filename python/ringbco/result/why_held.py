@@ -64,7 +64,11 @@ class Held:
         server, since, until = record.down
         self.down = np.zeros(there.size, np.bool_)
         self.down[server[moment.within(since, until)]] = True
-        sizes, up = record.gpus, there & ~self.down
+        server, since, until = record.drains
+        self.drains = np.zeros(there.size, np.bool_)
+        self.drains[server[moment.within(since, until)]] = True
+        self.drains &= ~self.down
+        sizes, up = record.gpus, there & ~self.down & ~self.drains
         milli_gpus = np.bincount(held.server, held.milli_gpus, sizes.size).astype(np.int64)
         touched = milli_gpus // MILLI_GPU
         self.room = np.where(up, MILLI_GPU, 0)
@@ -83,6 +87,7 @@ class Held:
             touched = (used > 0).sum(axis=1) + whole
             left = np.where(used > 0, MILLI_GPU - used, 0).max(axis=1)
             self.room = np.where(up, np.where(touched < sizes, MILLI_GPU, left), 0)
+        self.drained = int((sizes - touched)[there & self.drains].sum())
         self.milli_gpus = np.where(up, sizes * MILLI_GPU - milli_gpus, 0)
         self.empty = np.where(up, sizes - touched, 0)
 
@@ -106,6 +111,7 @@ class Held:
             "jobs": int(jobs.sum()),
             "replicas": gpus(int(milli_gpus[~jobs].sum())),
             "down": int(record.gpus[self.there & self.down].sum()),
+            "drained": self.drained,
             "idle": gpus(int(self.milli_gpus[self.there].sum())),
             "usable": gpus(int(self.milli_gpus[usable].sum())),
             "usable_on": int((self.empty[usable] > 0).sum()),

@@ -20,6 +20,7 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.validation import check_story
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
+from ringbco.trace.outages import IS_DRAIN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -273,9 +274,23 @@ class Record:
         return rows is not None and "gpu" in rows.columns
 
     @cached_property
-    def down(self) -> tuple[Rows, Floats, Floats]:
-        """Outages as the clock sees them: server, from, until."""
+    def outages(self) -> pl.DataFrame | None:
+        """The rows of outages.parquet that are no drains."""
         rows = self.outcome.outages
+        return rows if rows is None or "kind" not in rows.columns else rows.filter(~IS_DRAIN)
+
+    @cached_property
+    def down(self) -> tuple[Rows, Floats, Floats]:
+        """Outages as the clock sees them, but drains: server, from, until."""
+        return self._intervals(self.outages)
+
+    @cached_property
+    def drains(self) -> tuple[Rows, Floats, Floats]:
+        """Drains, likewise; one inside a slot has no length."""
+        rows = self.outcome.outages
+        return self._intervals(None if rows is None or "kind" not in rows.columns else rows.filter(IS_DRAIN))
+
+    def _intervals(self, rows: pl.DataFrame | None) -> tuple[Rows, Floats, Floats]:
         if rows is None:
             return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         until = rows["up_at"].fill_null(float("inf")).to_numpy()

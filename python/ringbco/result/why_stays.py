@@ -105,7 +105,7 @@ class Stays:
         those = (
             (rows.end == time) & (rows.start < time) & (rows.who != self.row) & np.isin(rows.server, servers)
         )
-        server, _, until = self.record.down
+        server, until = (np.append(self.record.down[i], self.record.drains[i]) for i in (0, 2))
         back = sorted({int(own) for own in server[until == time]} & set(servers))
         if those.any() or back:
             by = self._grouped(rows.those(np.flatnonzero(those)))
@@ -144,7 +144,7 @@ class Stays:
 
     def _outage(self, server: int | None, time: float) -> dict[str, Any]:
         """Why a server failed, and until when it was down."""
-        outages = self.record.outcome.outages
+        outages = self.record.outages
         servers, since, until = self.record.down
         those = np.flatnonzero((servers == server) & (since == time))
         if outages is None or not those.size:

@@ -152,6 +152,10 @@ def _state(told: Told, when: str, clock: Clock) -> str:
         parts.append(f"replicas of services held {_gpus(told['replicas'])}")
     if told["down"]:
         parts.append(f"{_gpus(told['down'])} {'was' if told['down'] == 1 else 'were'} down")
+    if told["drained"]:
+        parts.append(
+            f"{_gpus(told['drained'])} {'was' if told['drained'] == 1 else 'were'} on draining servers"
+        )
     if told["idle"] or not parts:
         parts.append(f"{_gpus(told['idle'])} {'was' if told['idle'] == 1 else 'were'} idle")
     then = "At submission" if when == "at submission" else "Then"

@@ -109,7 +109,7 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
             "the search whose rungs the log tells of", file=log.path, column="verb", value="rung",
             hint="give --search as the run that wrote it had it, or follow the log in its result folder",
         )  # fmt: skip
-    if log.has("down") and given.get("outages") is None:
+    if log.has("down", "drain") and given.get("outages") is None:
         options["outages"] = log.outages()
     return options
 

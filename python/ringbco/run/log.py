@@ -30,7 +30,7 @@ _PREFIX: Final = "log:"
 _REQUIRED: Final = ("time", "verb", "job_id", "server", "num_gpus")
 """Columns that a log must have; of the others, those of the machine's own rows, it may lack any."""
 _WITH_GPUS: Final = ("start", "move", "resize")
-_OF_SERVERS: Final = ("replica", "up", "down")
+_OF_SERVERS: Final = ("replica", "up", "down", "drain")
 _PASS: Final = r"^pass (\d+)(?:, )?"
 """At an instant with several passes a cause begins with the one in which the decision was taken: "pass 2"."""
 
@@ -66,13 +66,15 @@ class Log:
 
     def outages(self) -> pl.DataFrame:
         """The outages that its servers had, in the form of an outage table."""
-        changes = self.frame.filter(pl.col("verb").is_in(["down", "up"])).sort("server", maintain_order=True)
-        up = pl.when(pl.col("verb").shift(-1) == "up").then(pl.col("time").shift(-1)).over("server")
-        told = changes.with_columns(up_at=up).filter(verb="down")
+        mine = pl.col("verb").is_in(["down", "up", "drain"])
+        changes = self.frame.filter(mine).sort("server", maintain_order=True)
+        until = pl.col("time").shift(-1).over("server")
+        told = changes.with_columns(up_at=until).filter(pl.col("verb") != "up")
         # Down and up at one boundary of the slot clock: it was down for a part of the slot before.
         at_once = (told["up_at"] == told["time"]).fill_null(value=False)
         down = told["time"].zip_with(~at_once, pl.Series(np.nextafter(told["time"], -np.inf)))
-        told = told.select("server", down.alias("down_at"), "up_at", "cause")
+        kind = pl.when(verb="drain").then(pl.lit("drain"))
+        told = told.select("server", down.alias("down_at"), "up_at", "cause", kind=kind)
         return told.filter(pl.col("down_at") >= 0)
 
     def services(self, known: Sequence[str]) -> list[str]:
@@ -191,15 +193,15 @@ def decisions_frame(
     log = {name: pl.Series(values) for name, values in table.items()}
     verbs, causes = (pl.Series(names, dtype=pl.String) for names in _core.verbs())
     verb = verbs.gather(log["verb"])
-    decided = ~verb.is_in(["failed", "rung", "replica", "up", "down"])
+    decided = ~verb.is_in(["failed", "rung", "replica", "up", "down", "drain"])
     told = causes.gather(log["cause"])
     told = told.set(told == "", None)
     later = pl.when(decided & (log["of_pass"] > 0)).then(pl.format("pass {}", log["of_pass"] + 1))
     told = pl.select(pl.concat_str(later, told, separator=", ", ignore_nulls=True)).to_series()
     told = told.set(told == "", None)
-    of_outage = (
-        None if outages is None else _named(outages["cause"], log["by"], verb.is_in(["failed", "down"]))
-    )
+    # Where an outage in a drain is over, the log says drain, of no row.
+    told_by = verb.is_in(["failed", "down", "drain"]) & (log["by"] != _NONE)
+    of_outage = None if outages is None else _named(outages["cause"], log["by"], told_by)
     job = _named(job_id, log["job"], log["job"] != _NONE)
     by = _named(job_id, log["by"], (verb == "evicted") & (log["by"] != _NONE))
     gpu = log["gpu"].set(log["gpu"] == _NONE, None)

@@ -238,7 +238,7 @@ def figures(found: Outages, cluster: Cluster, start: float, days: float) -> dict
     down_share: the share of all servers' time in those days that they are down. mean_gpus_down: the mean
     number of GPUs on servers that are down. The mean times are None without outages.
     """
-    server, down, up = found.columns()
+    server, down, up, _ = found.columns()
     span = days * DAY
     lost = np.minimum(up, start + span) - down
     time = cluster.num_servers * span

@@ -225,7 +225,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     made = FinishedResult(setup, result)
     copies = {name: copy for table in setup.beside.values() for name, copy in table.tables.items()}
     if setup.outages is not None:
-        copies["outages"] = setup.outages.frame
+        copies["outages"] = setup.outages.copied
     tables = copies | {name: make(made) for name, make in MAKERS.items()}
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)

@@ -51,7 +51,8 @@ class State(Arrivals, OldNames):
     now: the time, s. jobs: columns of the job table.
     waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. over_quota,
     protected: rows.
-    idle, gpus: GPUs by server. up: whether each server is up. vc: its virtual cluster. type: its GPU type.
+    idle, gpus: GPUs by server. up: whether each server is up. draining: the servers that drain.
+    vc: its virtual cluster. type: its GPU type.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
     Clairvoyant classes also read duration, iterations, remaining_iterations, remaining_time and rho by row.
     """
@@ -195,8 +196,13 @@ class State(Arrivals, OldNames):
         return frozen(self._cluster.server_gpus)
 
     @property
+    def draining(self) -> NDArray[np.uint32]:
+        """The servers that drain: what runs there goes on, and no other job gets their GPUs."""
+        return self._once("draining", self._course.draining)
+
+    @property
     def up(self) -> NDArray[np.bool_]:
-        """Whether each server is up; those of other virtual clusters are taken to be."""
+        """Whether each server is up, and does not drain; those of other virtual clusters are taken to be."""
         return self._once("up", self._course.up)
 
     @property

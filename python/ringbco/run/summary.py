@@ -123,7 +123,9 @@ class Source:
         if self.window is None:
             return self.serving.lent
         first, _, last = self.span
-        return self.serving.lent_within(self._held, self.cluster.num_gpus, self._down, first=first, last=last)
+        return self.serving.lent_within(
+            self._held, self.cluster.num_gpus, self._lacking, first=first, last=last
+        )
 
     @cached_property
     def contention(self) -> float | None:
@@ -205,7 +207,7 @@ class Source:
                 None if self.serving is None else self.serving.held(self.last),
             )
         )
-        found = []
+        found, drained = [], self.drained
         for number, fact in enumerate(cluster.type_facts):
             own = np.flatnonzero(types == number)
             place = self._place(own, np.zeros_like(self._kept))
@@ -218,6 +220,7 @@ class Source:
                     place.up(*self.span) / _HOUR,
                     None if slept is None else float(slept[number]) / _HOUR,
                     0.0 if served is None else float(served[number]) / _HOUR,
+                    0.0 if drained is None else drained.among(own).gpu_seconds(first, last) / _HOUR,
                 )
             )
         return found
@@ -260,6 +263,20 @@ class Source:
         return None if self.seen is None else DownTime.of(self.seen, self.cluster.server_gpus)
 
     @cached_property
+    def _lacking(self) -> DownTime | None:
+        """What is not up: servers that are down, and idle GPUs of those that drain."""
+        down = self._down
+        return None if down is None else down.with_drained(self.result.tables.get("drained"))
+
+    @cached_property
+    def drained(self) -> DownTime | None:
+        """Idle GPUs of servers that drained; None of a run without drains."""
+        if self.outages is None or not self.outages.drains:
+            return None
+        nothing = DownTime.of(self.outages.merged.clear(), self.cluster.server_gpus)
+        return nothing.with_drained(self.result.tables.get("drained"))
+
+    @cached_property
     def _fates(self) -> Mapping[str, NDArray[np.bool_]]:
         """Of each job of the table whether it was left out and, where any was, refused or ended."""
         others = {"jobs_refused": refused(self.result), "jobs_ended": ended(self.result)}
@@ -273,7 +290,7 @@ class Source:
         gpus = int(self.cluster.server_gpus[servers].sum())
         counted = mine & self._counted
         fates = {name: int(np.count_nonzero(fate & counted)) for name, fate in self._fates.items()}
-        down, measured = self._down, None
+        down, measured = self._lacking, None
         if self.window is not None:
             first, _, last = self.span
             measured = Measured(first, last, float(self._held_by[mine].sum()))

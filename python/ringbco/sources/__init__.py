@@ -15,6 +15,8 @@ from ringbco.io.extensions import offers
 from ringbco.io.process import scratch_folder
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ringbco.cluster.spec import Cluster
     from ringbco.sources.account import Account
     from ringbco.sources.opening import Opened
@@ -45,7 +47,8 @@ SOURCES: Final[Mapping[str, str]] = {
 class Conversion:
     """A finished conversion: the job table, its account, the cluster (None unless asked for), remarks.
 
-    tables: the measured speeds, None where the source has none.
+    tables: the measured speeds, None where the source has none. outages: when its servers were down or
+    drained, as `--outages` takes them; None unless asked for.
     """
 
     table: JobTable
@@ -54,6 +57,7 @@ class Conversion:
     notes: tuple[str, ...]
     epoch: str
     tables: RateTable | None = None
+    outages: pl.DataFrame | None = None
 
 
 def names() -> list[str]:
@@ -167,7 +171,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
                 " speed 1 under [gpu_types], to be mended there"
             )
     tables = None if trace.tables is None else RateTable.read(trace.tables)
-    return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch, tables)
+    return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch, tables, trace.outages)
 
 
 def recognise(path: Path) -> tuple[str, str] | None:
@@ -223,6 +227,7 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "tres": options.tres,
         "open": options.open_jobs,
         "mig": options.mig,
+        "outages-out": options.want_outages,
         "P": options.parameters,
     }
     for option, value in given.items():

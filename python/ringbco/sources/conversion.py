@@ -27,6 +27,7 @@ def convert(
     columns: Sequence[str] | None = None,
     deadline_from: str | None = None,
     cluster: bool = False,
+    outages: bool = False,
     throughputs: str | os.PathLike[str] | None = None,
     profiles: str | os.PathLike[str] | None = None,
     count: str | None = None,
@@ -53,7 +54,8 @@ def convert(
         column_map is {our name: the file's name}.
     unit, columns, deadline_from: of csv, the unit of numeric times and durations ("ms", "s", "min" or "h"),
         the names of the columns of a file without a header, and "submit" where deadlines count from there.
-    cluster: whether to work out the servers that the trace ran on as well.
+    cluster: whether to work out the servers that the trace ran on as well. outages: of slurm, whether to read
+        its events, as `--outages-out` does.
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
     count, timezone, submitted, since (--from), until, fields, slurm_cluster, tres, open_jobs (--open), mig:
         of slurm, as `ringbco convert --help` has them.
@@ -83,6 +85,7 @@ def convert(
         columns=None if columns is None else tuple(columns),
         deadline_from=deadline_from,
         want_cluster=cluster,
+        want_outages=outages,
         throughputs=None if throughputs is None else Path(throughputs),
         profiles=None if profiles is None else Path(profiles),
         count=count,

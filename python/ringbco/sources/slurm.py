@@ -17,6 +17,7 @@ from ringbco.sources.followers import counted, linked
 from ringbco.sources.parsing import iso
 from ringbco.sources.slurm_attempts import MODES, Joiner
 from ringbco.sources.slurm_database import read_job_table, read_json, read_tres
+from ringbco.sources.slurm_events import COMMAND, SacctmgrEvents, read_events
 from ringbco.sources.slurm_files import (
     AT,
     DAMAGED,
@@ -67,6 +68,9 @@ _ELSE: Final = {
     "alloctres": ("alloctres", "allocgres"),
 }
 """The columns of which the first that is filled is shown."""
+
+
+_EVENTS: Final = SacctmgrEvents()
 
 
 class _Clean(Protocol):
@@ -128,6 +132,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
     jobs = jobs.with_columns(vc=pl.col("partition").replace(vcs) if vcs else pl.col("partition"))
     jobs, lost = linked(jobs, places, "jobid")
     epoch = first_submission(jobs.select(submit_time="submit_at")) // DAY * DAY
+    outages, told = _outages(inputs, options, servers, epoch, utc=utc)
+    notes += told
     table = by_submission(
         jobs,
         _COLUMNS,
@@ -156,7 +162,27 @@ def read(inputs: Inputs, options: Options) -> Trace:
         servers,
         (*held, *joiner.notes, *counted(jobs), *window.notes(jobs), *notes),
         _chosen(options),
+        outages=outages,
     )
+
+
+def _outages(
+    inputs: Inputs, options: Options, servers: Sequence[ServerGroup] | None, epoch: float, *, utc: bool
+) -> tuple[pl.DataFrame | None, list[str]]:
+    """The outages and drains of the nodes, and what there is to say of them."""
+    if not options.want_outages:
+        ask = "is not read: --outages-out FILE makes outages of it"
+        return None, [f"{inputs['events'].shown} is {_EVENTS.what} and {ask}"] if "events" in inputs else []
+    if "events" not in inputs:
+        raise UsageError(f"--outages-out: give {_EVENTS.what} beside the log: `{COMMAND} > events.psv`")
+    names = [name for group in servers or () for name in group.names or ()]
+    named = len(names) == sum(group.count for group in servers or ())
+    if servers is not None and not named:
+        raise UsageError(
+            "--outages-out: the nodes have names that no server can have: mend them in the files"
+        )
+    known = names if servers is not None else None
+    return read_events(inputs["events"], epoch, options.timezone, known, named=named, utc=utc)
 
 
 def _refuse_unknown_choices(options: Options) -> None:
@@ -286,12 +312,12 @@ SOURCE: Final = Source(
   year      = {2003},
   doi       = {10.1007/10968987_3}
 }""",
-    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes(), *NOT_READ),
+    shapes=(SacctText(), SacctJson(), JOB_TABLE, ScontrolNodes(), _EVENTS, *NOT_READ),
     needs=("log",),
     read=read,
     options=frozenset(
         {"mode", "count", "timezone", "submitted", "from", "until", "fields", "slurm-cluster", "tres"}
-        | {"open", "mig"}
+        | {"open", "mig", "outages-out"}
     ),
     cluster_hint=f"give the output of `scontrol show node -o`, or a log with NodeList: `{SACCT}`",
     several=True,

@@ -54,10 +54,10 @@ class Options:
     """What a user may choose in a conversion.
 
     known_vcs: leave out jobs of virtual clusters without servers. pods: also write the GPUs of each pod.
-    want_cluster: the servers too are wanted. throughputs, profiles: where measured speeds stand, for sources
-    that have them apart. elastic: how jobs are made elastic, None for as they are. unit: of numeric times and
-    durations, None for seconds. columns: the names of a file without a header. deadline_from: what deadlines
-    count from, None for the epoch.
+    want_cluster, want_outages: the servers, and their outages, too are wanted. throughputs, profiles: where
+    measured speeds stand, for sources that have them apart. elastic: how jobs are made elastic, None for as
+    they are. unit: of numeric times and durations, None for seconds. columns: the names of a file without a
+    header. deadline_from: what deadlines count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
     slurm_cluster, tres, open_jobs (--open), mig. parameters (-P): of a source of an installed package, as
@@ -71,6 +71,7 @@ class Options:
     snapshot: str | None = None
     column_map: Mapping[str, str] = field(default_factory=dict)
     want_cluster: bool = False
+    want_outages: bool = False
     throughputs: Path | None = None
     profiles: Path | None = None
     elastic: Elastic | None = None
@@ -137,6 +138,7 @@ class Trace:
     facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
     no_servers: str = ""
+    outages: pl.DataFrame | None = None  # when its servers were down, or drained, where that is wanted
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Form(NamedTuple):
     entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
     cells may also be texts such as "0-3,7": a row for each of those servers. numbers: the servers that may be
     named there. owners: where columns of the job table are columns of the table, the form with these and the
-    table with text in them.
+    table with text in them. seldom: columns that a result's copy lacks where no row has a value.
     """
 
     noun: str
@@ -75,6 +75,7 @@ class Form(NamedTuple):
     ranged: str = ""
     numbers: Mapping[str, int] = {}
     owners: Callable[[Raw, Form], tuple[Form, pl.DataFrame]] | None = None
+    seldom: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:
@@ -170,12 +171,17 @@ class SideTable:
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The copies of it in an outcome, by name."""
-        return {self.form.table: self.frame}
+        return {self.form.table: self.copied}
 
     @classmethod
     def copies(cls, find: Callable[[str], _Copy | None]) -> _Copy | list[_Copy] | None:
         """What `read` makes it of again. find: gives the copy of that name, None where there is none."""
         return find(cls.form.table)
+
+    @property
+    def copied(self) -> pl.DataFrame:
+        """What a result keeps of it."""
+        return self.frame.drop(name for name in self.form.seldom if self.frame[name].is_null().all())
 
     @property
     def written(self) -> pl.DataFrame:

@@ -44,6 +44,11 @@ impl Profile {
         self.change((from, to), -gpus.cast_signed());
     }
 
+    /// Takes GPUs away for ever.
+    fn lessen(&mut self, gpus: u64) {
+        self.0.iter_mut().for_each(|(_, free)| *free -= gpus.cast_signed());
+    }
+
     /// Gives reserved GPUs back.
     fn give_back(&mut self, (from, to, gpus): Piece) {
         self.change((from, to), gpus.cast_signed());
@@ -215,7 +220,10 @@ impl Rule for ElasticFlow<'_> {
         let mut profiles = all_free(rates);
         for entry in &allocation.young {
             let until = now + entry.left / rates.of(entry.job, entry.pool, entry.held);
-            profiles[entry.pool].take((now, until, u64::from(entry.held) * entry.unit));
+            // What it gives back on a server that drains is nobody's.
+            let stuck = rates.state.stuck_gpus(entry.job);
+            profiles[entry.pool].take((now, until, u64::from(entry.held - stuck) * entry.unit));
+            profiles[entry.pool].lessen(u64::from(stuck) * entry.unit);
         }
         allocation.sort();
         if rates.state.protects() {

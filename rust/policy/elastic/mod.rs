@@ -190,7 +190,9 @@ impl<R: Rule> Resizing<R> {
                 })
                 .collect(),
         };
-        let is_plain = setting.server_types.is_none() && setting.side.quotas.is_none() && setting.jobs.shares.is_none();
+        let drains = setting.side.outages.is_some_and(|outages| outages.iter().any(|outage| outage.drains));
+        let is_plain =
+            setting.server_types.is_none() && setting.side.quotas.is_none() && setting.jobs.shares.is_none() && !drains;
         Self {
             rule,
             job_states: JobStates::new(setting.jobs.len()),
@@ -264,8 +266,9 @@ impl<R: Rule> Resizing<R> {
         let mut allocation = std::mem::take(&mut self.allocation);
         allocation.clear(state.cluster.units(), state.most_by_quota());
         for (slot, stay) in state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
-            let entry = Entry { is_protected: state.is_protected(Slot::at(slot)), ..self.line_of(state, stay) };
-            if is_young(state, stay.start, self.resize_every) {
+            let slot = Slot::at(slot);
+            let entry = Entry { is_protected: state.is_kept(slot), ..self.line_of(state, stay) };
+            if state.is_on_draining(slot) || is_young(state, stay.start, self.resize_every) {
                 allocation.keep(entry, state)
             } else {
                 allocation.entries.push(entry)

@@ -281,7 +281,7 @@ impl Outside {
         for slot in &slots {
             for &(server, count) in &state.stays[slot.index()].parts {
                 let at = idle.entry(server).or_insert_with(|| u64::from(state.cluster.idle(server)));
-                *at += u64::from(count);
+                *at += if state.is_draining(server) { 0 } else { u64::from(count) };
             }
         }
         for (job, parts) in moves {

@@ -75,9 +75,9 @@ impl Outside {
         if !preemptive {
             return (ranked, Vec::new());
         }
-        if state.protects() {
-            let is_protected = |job: &Job| self.job_states.slot_of(*job).is_some_and(|slot| state.is_protected(slot));
-            ranked.sort_by_key(|job| !is_protected(job));
+        if state.may_keep() {
+            let is_kept = |job: &Job| self.job_states.slot_of(*job).is_some_and(|slot| state.is_kept(slot));
+            ranked.sort_by_key(|job| !is_kept(job));
         }
         let out = self.by_owner(state, &mut ranked);
         (ranked, out)
@@ -103,6 +103,9 @@ impl Outside {
             let mut tally = state.tally();
             ranked.retain(|&job| {
                 let standing = state.count(&mut tally, job);
+                if self.job_states.slot_of(job).is_some_and(|slot| state.is_on_draining(slot)) {
+                    return true;
+                }
                 match standing {
                     Claimant::Within => {}
                     Claimant::Over => over_quota.push(job),

@@ -130,14 +130,14 @@ impl Reservations {
         self.leaving.clear();
         for &(end, _, slot) in ends {
             let stay = &state.stays[slot.index()];
-            self.hold(state, &stay.parts, stay.job, f64::from_bits(end));
+            self.hold(state, &state.coming_free(&stay.parts), stay.job, f64::from_bits(end));
         }
         // Maintenance is known ahead. Anything else that keeps GPUs from all jobs for some time must be booked here.
         for (down, up, server) in state.windows() {
             if down > state.seconds() {
                 let gpus = self.gpus_of(state, server).map(|gpu| gpu as u32).collect();
                 self.book(down, up, gpus);
-            } else if state.is_down(server) {
+            } else if state.is_down(server) && !state.is_draining(server) {
                 self.come_back(state, server, up);
             }
         }

@@ -397,7 +397,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let mut selection = std::mem::take(&mut self.selection);
         let Self { ranking, waiting, lowest_ranked, .. } = self;
         match R::KEYS {
-            _ if state.protects() => {
+            _ if state.may_keep() => {
                 if R::KEYS == Keys::Stand {
                     lowest_ranked.renew(ranking, state);
                 }

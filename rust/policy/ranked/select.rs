@@ -157,8 +157,8 @@ impl<T: Copy + Default + Ord> Selection<T> {
         start_order
     }
 
-    /// Returns all jobs in turn. Protected jobs go before all others, but jobs over quota after those within it,
-    /// whatever their priorities.
+    /// Returns all jobs in turn. Protected jobs and those on servers that drain go before all others, but jobs over
+    /// quota after those within it, whatever their priorities, unless they are on servers that drain.
     fn in_turn<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -166,8 +166,8 @@ impl<T: Copy + Default + Ord> Selection<T> {
         waiting: &Waiting<T>,
     ) -> Vec<Entry<T>> {
         let mut all = self.rank_all(ranking, state, waiting);
-        if state.protects() {
-            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| state.is_protected(slot));
+        if state.may_keep() {
+            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| state.is_kept(slot));
             all.sort_by_key(|entry| !firm(entry));
         }
         if state.has_quotas() { self.by_owner(state, all) } else { all }
@@ -178,6 +178,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         let (mut tally, mut over_quota) = (state.tally(), Vec::new());
         all.retain(|&entry| match (state.count(&mut tally, entry.1), entry.2) {
             (Claimant::Within, _) => true,
+            (_, Some(slot)) if state.is_on_draining(slot) => true,
             (Claimant::Over, _) => {
                 over_quota.push(entry);
                 false

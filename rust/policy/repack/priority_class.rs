@@ -94,13 +94,7 @@ impl<F: RunTimes> Repack<F> {
             let left = server_index.run_times.remaining_running(state, stay);
             let key = server_index.run_times.key(state.units(stay.job), left);
             let slot = Slot::at(slot);
-            all.push((
-                !state.is_protected(slot),
-                classes_of_priority.above[stay.job.index()],
-                key,
-                stay.job,
-                Some(slot),
-            ));
+            all.push((!state.is_kept(slot), classes_of_priority.above[stay.job.index()], key, stay.job, Some(slot)));
         }
         all.sort_unstable_by_key(|&(is_open, above, key, job, _)| (is_open, above, key, job));
         let (mut tally, mut stopped) = (state.tally(), Vec::new());
@@ -109,7 +103,7 @@ impl<F: RunTimes> Repack<F> {
             let priority_class = classes_of_priority.of(job, claimant);
             if slot.is_some() {
                 server_index.run_times.queues_mut().set_priority_class(job, priority_class);
-                if claimant == Claimant::HeldBack {
+                if claimant == Claimant::HeldBack && slot.is_none_or(|slot| !state.is_on_draining(slot)) {
                     stopped.push(job);
                 }
             } else if priority_class != server_index.run_times.queues().priority_class_of(job) {

@@ -341,8 +341,9 @@ fn offer<S: Speed, F: RunTimes>(
         let weight = server_index.run_times.counted_gpus(units);
         let key = weight * left;
         greatest = f64::max(greatest, key);
-        let stays = server_index.is_protected(state, job)
-            && server_index.run_times.queues().priority_class_of(job) < requester.over_quota_from;
+        let stays = server_index.is_on_draining(state, job)
+            || server_index.is_protected(state, job)
+                && server_index.run_times.queues().priority_class_of(job) < requester.over_quota_from;
         let run = f64::max(0.0, left - requester.cost);
         let wanted =
             |server_index: &ServerIndex<F>| server_index.strains.wanted(requester.pool, requester.units, units);

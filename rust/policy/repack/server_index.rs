@@ -209,6 +209,11 @@ impl<F: RunTimes> ServerIndex<F> {
         state.protects() && state.is_protected(self.slot[job.index()])
     }
 
+    /// Returns whether a running job holds GPUs of a server that drains.
+    pub(super) fn is_on_draining<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
+        state.drains() && state.is_on_draining(self.slot[job.index()])
+    }
+
     /// Returns the GPU of its server of which a running job holds a share.
     pub(super) fn gpu_of(&self, job: Job) -> Option<u32> {
         self.gpu.get(job.index()).copied().flatten()
@@ -262,7 +267,8 @@ impl<F: RunTimes> ServerIndex<F> {
         }
         pool.ends.set(slot.index(), f64::INFINITY);
         for counted in pool.released.iter_mut().filter(|counted| is_known && counted.has(slot, *stays)) {
-            counted.units -= u64::from(state.units(job));
+            // Of a job on a server that drains less was counted; it leaves between two passes only.
+            counted.units = counted.units.saturating_sub(u64::from(state.units(job)));
         }
         self.run_times.stopped(job);
         slot
@@ -357,7 +363,8 @@ impl<F: RunTimes> ServerIndex<F> {
         let mut ends = std::mem::take(&mut self.gone);
         // A GPU that shares hold is idle once the last of them is done.
         let (mut last, mut greatest) = (BTreeMap::new(), 0.0);
-        for &(job, gpus) in &self.pools[at].on[s] {
+        let drains = state.is_draining(state.cluster.member(at, server));
+        for &(job, gpus) in self.pools[at].on[s].iter().filter(|_| !drains) {
             let own = self.earliest[job.index()];
             greatest = f64::max(greatest, self.run_times.counted_gpus(state.units(job)) * self.left[job.index()]);
             match self.gpu_of(job) {
@@ -429,8 +436,9 @@ impl<F: RunTimes> ServerIndex<F> {
     ) -> bool {
         let mut idle = state.cluster.pool(pool).idle[server.index()];
         let mut opened: BTreeMap<u32, bool> = BTreeMap::new();
+        let drains = state.is_draining(state.cluster.member(pool, server));
         for at in 0..self.on(pool, server).len() {
-            if idle >= need {
+            if idle >= need || drains {
                 break;
             }
             let (job, gpus) = self.on(pool, server)[at];
@@ -479,7 +487,7 @@ impl<F: RunTimes> ServerIndex<F> {
             counted.from = slot + 1;
             let job = state.stays[slot].job;
             if self.stays(state, job) < seconds {
-                counted.units += u64::from(state.units(job));
+                counted.units += u64::from(state.units(job)) - self.units_draining(state, job);
             } else if F::FALLS {
                 self.renew(state, job);
             }
@@ -489,5 +497,15 @@ impl<F: RunTimes> ServerIndex<F> {
         }
         self.pools[pool].released[at] = counted;
         counted.units
+    }
+
+    /// Returns the units that a job holds of servers that drain, which come free for nobody.
+    fn units_draining<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> u64 {
+        if !self.is_on_draining(state, job) {
+            return 0;
+        }
+        let here = self.parts(state, job).iter().filter(|part| state.is_draining(part.0));
+        let gpus: u32 = here.map(|part| part.1).sum();
+        u64::from(gpus) * u64::from(state.units(job)) / u64::from(state.asks(job))
     }
 }

@@ -234,15 +234,16 @@
         }
       }
       pen.globalAlpha = 1;
-      let absent = 0;
+      let absent = 0, draining = 0;
       for (let row = 0; row < gone.rows; row++) {
         if (gone.start[row] > now || gone.end[row] <= now) continue;
-        this.cross(gone.server[row], scene.causes[gone.cause[row] - 1] === "asleep");
-        absent += servers.gpus[gone.server[row]];
+        const cause = scene.causes[gone.cause[row] - 1] ?? "", drains = cause.startsWith("draining");
+        this.cross(gone.server[row], cause === "asleep" || drains);
+        if (drains) draining++; else absent += servers.gpus[gone.server[row]];
       }
       if (own !== null && own !== undefined) this.ring(own);
       const total = base[servers.gpus.length];
-      this.state = `${busy.toLocaleString("en", { maximumFractionDigits: 1 })} of ${gpus(total)} busy${absent ? `, ${absent} down or asleep` : ""}; ${many(this.queued, "job waits", "jobs wait")}${this.queued ? ` for ${gpus(Math.round(this.asked * 10) / 10)}` : ""}`;
+      this.state = `${busy.toLocaleString("en", { maximumFractionDigits: 1 })} of ${gpus(total)} busy${absent ? `, ${absent} down or asleep` : ""}${draining ? `, ${many(draining, "server drains", "servers drain")}` : ""}; ${many(this.queued, "job waits", "jobs wait")}${this.queued ? ` for ${gpus(Math.round(this.asked * 10) / 10)}` : ""}`;
     }
     cross(server, asleep) {
       const { pen, size, cell } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
@@ -301,7 +302,7 @@
     where(server) {
       const { servers, gone, causes } = this.scene, type = servers.gpu_type ? `, ${servers.gpu_type[server]}` : "";
       let away = "";
-      for (let row = 0; row < gone.rows; row++) if (gone.server[row] === server && gone.start[row] <= now && gone.end[row] > now) { const cause = causes[gone.cause[row] - 1]; away = cause === "asleep" ? ", asleep" : `, down${cause ? `: ${cause}` : ""}`; }
+      for (let row = 0; row < gone.rows; row++) if (gone.server[row] === server && gone.start[row] <= now && gone.end[row] > now) { const cause = causes[gone.cause[row] - 1]; away = cause === "asleep" ? ", asleep" : cause?.startsWith("draining") ? `, ${cause}` : `, down${cause ? `: ${cause}` : ""}`; }
       return `server ${servers.name[server]}${type}${away}`;
     }
     list() {
