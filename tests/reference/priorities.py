@@ -308,7 +308,7 @@ def priority_world(
 
         def makes_room_from(self, row: int) -> float:
             """Seconds."""
-            return self.stopped_at.get(row, self.jobs[row].submit) + claims.evict_after
+            return self.stopped_at.get(row, self.arrival_of(row)) + claims.evict_after
 
         def openings(self) -> list[float]:
             own = [self.makes_room_from(row) for row in self.waiting] if self.delays else []
