@@ -18,7 +18,7 @@ from ringbco.audits import check_outcome
 from ringbco.trace.jobs import as_table
 
 Met = tuple[ringbco.Outcome, Any]
-SEEDS, EACH = 80, 6
+SEEDS, EACH = 140, 6
 """Random cases, and stays of each end that are tried."""
 
 

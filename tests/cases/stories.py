@@ -73,7 +73,7 @@ def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None
         jobs = {name: gpus for name, gpus in result.items() if not name.startswith("service ")}
         assert fact.figures["jobs"] == len(jobs)
         assert fact.figures["held"] == pytest.approx(sum(jobs.values()))
-        parts = sum(fact.figures[part] for part in ("held", "replicas", "down", "idle"))
+        parts = sum(fact.figures[part] for part in ("held", "replicas", "down", "drained", "idle"))
         assert parts == pytest.approx(fact.figures["gpus"])
         checked += len(named)
     for fact in facts_of(story, "most held"):

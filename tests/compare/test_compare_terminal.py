@@ -128,7 +128,7 @@ def test_figures_by_owner_are_never_cut(width: int, count: int) -> None:
     slow = compare(jobs, "4x4", ["ff"], seeds=1)["ff"]
     made = Comparison({name: (outcome, slow)[place % 2] for place, name in enumerate(names[:count])})
     console = Console(width=width, file=io.StringIO(), record=True)
-    show_by(made, "user", console)
+    show_by(made, ["user"], console)
     lines = console.export_text().splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in "".join(lines)
@@ -147,7 +147,7 @@ def test_names_by_owner_wrap_before_a_table_is_broken() -> None:
     one = compare(busy_jobs(), "4x4", ["fifo"], seeds=1)["fifo"]
     names = [f"{name} with a name that is long" for name in ("a", "b", "c")]
     console = Console(width=80, file=io.StringIO(), record=True)
-    show_by(Comparison(dict.fromkeys(names, one)), "user", console)
+    show_by(Comparison(dict.fromkeys(names, one)), ["user"], console)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert "tables" not in text

@@ -300,7 +300,7 @@ def priority_world(
         @property
         def delays(self) -> bool:
             """Whether jobs wait before they make room."""
-            return claims.evict_after > 0 and (claims.evict or bool(claims.quotas))
+            return claims.evict_after > 0 and (claims.evict or bool(claims.books))
 
         def stop(self, run: RunningJob) -> None:
             super().stop(run)

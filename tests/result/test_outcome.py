@@ -31,6 +31,7 @@ from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_SCHEMA,
     CAUSES_SCHEMA,
+    CHAINS_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
@@ -395,7 +396,7 @@ def test_every_file_and_column_is_documented() -> None:
             "allocations": GPUS_SCHEMA,
             "timeline": POWER_SCHEMA,
         }.get(table, {})
-        extra = [*more, ", ".join(CARRIED_SCHEMA)] if table == "jobs" else list(more)
+        extra = [*more, ", ".join(CARRIED_SCHEMA), *CHAINS_SCHEMA] if table == "jobs" else list(more)
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
         typed = schema | more

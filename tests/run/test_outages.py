@@ -209,7 +209,9 @@ def test_figures_and_pictures_go_by_the_boundaries_of_slots(up_at: float, seen: 
     result = replay(jobs, "1x1", (0, 1.0, up_at), **SLOTS)
     # Done at 100 s, as its server goes down: until then the server was up.
     assert result.summary["utilisation"] == 1.0
-    assert down_times(result, viewport(result, 0.0, 300.0, None)).rows() == [(0, 100.0, seen, "unknown")]
+    assert down_times(result, viewport(result, 0.0, 300.0, None)).rows() == [
+        (0, 100.0, seen, "unknown", False)
+    ]
     assert check_outcome(result, as_table(jobs)).findings == []
 
 

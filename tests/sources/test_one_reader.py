@@ -230,7 +230,7 @@ def test_separators(mark: str, tmp_path: Path) -> None:
     assert outcome.outages is not None
     assert outcome.outages.rows() == [(1, 5.0, 9.0, "fan")]
     maintenance = written(folders[1], "server;down_at;up_at", "0;5;9", mark=mark)
-    assert Maintenance.read(maintenance).frame.rows() == [(0, 5.0, 9.0, "maintenance")]
+    assert Maintenance.read(maintenance).frame.rows() == [(0, 5.0, 9.0, "maintenance", None)]
     services = written(folders[2], "service;time;replicas;gpus_per_replica", "x;5;1;1", mark=mark)
     assert Services.read(services).frame.rows() == [("x", 5.0, 1, 1)]
     requests = written(folders[3], "arrival;input_tokens;output_tokens", "5;1;2", mark=mark)

@@ -88,12 +88,13 @@ def trace_events(outcome: Outcome, viewport: Viewport) -> Iterator[Event]:
     threads = dict.fromkeys(viewport.servers, 0)
     threads |= dict(rows.group_by("server").agg(pl.col("thread").max()).iter_rows())
     down = down_times(outcome, viewport)
-    yield from _names(outcome, viewport, threads, set(down["server"]))
+    yield from _names(outcome, viewport, threads, set(down.select("server", "drains").iter_rows()))
     elastic = "resizes" in outcome.summary
     for row in kept.iter_rows(named=True):
         yield _job(row, elastic=elastic) if row["level"] < len(LEVELS) else _replica(row)
     for server, start, end, cause, drains in down.iter_rows():
-        place = {"server": server, "thread": threads[server] + 1, "start": start, "end": end}
+        # A server may be down while it drains: slices of one thread must not overlap.
+        place = {"server": server, "thread": threads[server] + 1 + drains, "start": start, "end": end}
         what = "draining" if drains else "down"
         yield _slice(place, f"{what}: {cause}", what, "grey", {"cause": cause})
     for row in waits.iter_rows(named=True):
@@ -154,7 +155,7 @@ def wait_rows(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
 
 
 def _names(
-    outcome: Outcome, viewport: Viewport, threads: Mapping[int, int], down: Collection[int]
+    outcome: Outcome, viewport: Viewport, threads: Mapping[int, int], down: Collection[tuple[int, bool]]
 ) -> Iterator[Event]:
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
@@ -172,8 +173,9 @@ def _names(
         yield _meta("process_sort_index", process, sort_index=server)
         for thread in range(1, threads[server] + 1):
             yield _meta("thread_name", process, thread, name=f"jobs {thread}")
-        if server in down:
-            yield _meta("thread_name", process, threads[server] + 1, name="outages")
+        for drains, name in enumerate(("outages", "drains")):
+            if (server, bool(drains)) in down:
+                yield _meta("thread_name", process, threads[server] + 1 + drains, name=name)
 
 
 def _meta(what: str, process: int, thread: int = 0, **arguments: Any) -> Event:

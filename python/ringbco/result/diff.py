@@ -101,9 +101,9 @@ def _close(
 class Diff:
     """What two results, a and b, make of the same jobs. Times in seconds; differences are b's less a's.
 
-    jobs: one row per job that both have, in a's row order: job_id, user where a has users, submit_time,
-        num_gpus, jct_a, jct_b, difference, change ("faster", "slower" or "same": within rounding), and for
-        each part its difference under its own name, NAME_a and NAME_b.
+    jobs: one row per job that both have, in a's row order: job_id, user where a has users, submit_time (of
+        the job table), num_gpus, jct_a, jct_b, difference, change ("faster", "slower" or "same": within
+        rounding), and for each part its difference under its own name, NAME_a and NAME_b.
     parts: the names of the parts, those that are 0 in both results left out.
     by: the columns of owners that `jobs` has beside user.
     a, b: policy, cluster, how many jobs each result has, and how many of them the other lacks.
@@ -300,6 +300,9 @@ def _rows(outcome: ringbco.Outcome, more: Sequence[str] = ()) -> pl.DataFrame:
     if jobs["job_id"].n_unique() < jobs.height:
         twice = jobs["job_id"].filter(jobs["job_id"].is_duplicated())[0]
         raise InputError("each job once", file="jobs.parquet", column="job_id", value=twice)
+    if "submitted" in jobs.columns:
+        # Who comes after another arrives at other times in other results.
+        jobs = jobs.with_columns(submit_time="submitted")
     names = ("job_id", "user", *more, "submit_time", "num_gpus", "jct", "finish_time")
     return jobs.select(name for name in names if name in jobs.columns).with_columns(
         pl.Series(name, seconds) for name, seconds in parts_of(outcome).items()
