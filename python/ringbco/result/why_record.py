@@ -98,7 +98,10 @@ def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
         if outcome.run.get("options", {}).get("command") != "plan"
         else ["num_gpus"]
     )
-    own = outcome.jobs.select("job_id", *told)
+    own = outcome.jobs
+    if "submitted" in own.columns:  # submit_time is the arrival
+        own = own.with_columns(submit_time="submitted")
+    own = own.select("job_id", *told)
     both = table.frame.select("job_id", *told).join(own, on="job_id", how="semi", maintain_order="left")
     return both.equals(own)
 
@@ -161,6 +164,12 @@ class Record:
         self.names = pl.concat([names, self.ended])
         self.submit = np.full(len(self.names), np.nan)
         self.submit[: len(names)] = 0.0 if self.planned else self.asked["submit_time"].to_numpy()
+        self.submitted = self.submit
+        if "submitted" in jobs.columns:
+            # Who comes after another waits from its arrival; its place is that of its submission.
+            self.submitted, at = self.submit.copy(), self.rows_of(jobs["job_id"])
+            self.submit[at] = jobs["submit_time"].to_numpy()
+            self.submitted[at] = jobs["submitted"].to_numpy()
 
     @cached_property
     def _numbers(self) -> pl.DataFrame:

@@ -225,8 +225,8 @@ class Waits(Stays):
         """Jobs that were submitted later and started before."""
         record = self.record
         firsts = np.flatnonzero((record.number == 0) & record.beside(self.row)[record.row])
-        submitted = record.submit[record.row[firsts]]
-        own = record.submit[self.row]
+        submitted = record.submitted[record.row[firsts]]
+        own = record.submitted[self.row]
         those = record.row[firsts[(submitted > own) & (record.start[firsts] < start)]]
         if those.size:
             names = [record.name(int(row)) for row in those[:_AHEAD]]
