@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from reference.fair import Fair
@@ -158,8 +159,9 @@ class WaitingModel:
         places = self.places(fact.time, job)
         waiting = self.waiting(fact.time, before=fact.figures.get("when") == "just before", job=job)
         own = places[job][1]
-        close = (own != (key := places[name][1]) and math.isclose(own, key, rel_tol=NEAR) for name in waiting)
-        if any(close):
+        # The key of a tree has two levels.
+        others = (places[name][1] for name in waiting if places[name][1] != own)
+        if any(np.isclose(own, key, rtol=NEAR, atol=0.0).all() for key in others):
             return None
         return sorted((name for name in waiting if places[name] < places[job]), key=places.__getitem__)
 
