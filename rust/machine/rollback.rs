@@ -4,10 +4,12 @@
 //! Invariant: restoring it leaves the stay log as if the stay had never ended. For example, a policy that stops every
 //! job and starts each again on the same GPUs at the same instant has no effect: no pause, no preemption.
 
+use super::cluster_state::ClusterState;
 use super::limits::Limits;
 use super::progress::Progress;
 use super::stays::Stay;
-use crate::ids::Server;
+use crate::ids::{Job, Server};
+use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
 pub(super) struct Rollback<P> {
@@ -51,5 +53,24 @@ impl<P: Clone> Rollback<P> {
         if let Some(limits) = limits {
             limits.held[j] = self.held;
         }
+    }
+}
+
+impl<S: Speed> ClusterState<'_, S> {
+    /// Returns whether a stay of a job ended early at this instant.
+    #[inline]
+    pub(super) fn has_rollback(&self, job: Job) -> bool {
+        !self.rollback.is_empty()
+            && self.progress.as_ref().is_some_and(|progress| progress.ended[job.index()] == self.now)
+    }
+
+    /// Returns whether a protected stay of a job ended at this instant.
+    pub(super) fn has_rollback_protected(&self, job: Job) -> bool {
+        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.was_protected)
+    }
+
+    /// Returns whether a verb ended a stay of a job at this instant.
+    pub(super) fn was_stopped(&self, job: Job) -> bool {
+        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.by_verb)
     }
 }

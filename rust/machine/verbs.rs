@@ -398,23 +398,6 @@ impl<S: Speed> ClusterState<'_, S> {
         self.rollback.push(rollback);
     }
 
-    /// Returns whether a stay of a job ended early at this instant.
-    #[inline]
-    fn has_rollback(&self, job: Job) -> bool {
-        !self.rollback.is_empty()
-            && self.progress.as_ref().is_some_and(|progress| progress.ended[job.index()] == self.now)
-    }
-
-    /// Returns whether a protected stay of a job ended at this instant.
-    pub(super) fn has_rollback_protected(&self, job: Job) -> bool {
-        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.was_protected)
-    }
-
-    /// Returns whether a verb ended a stay of a job at this instant.
-    pub(super) fn was_stopped(&self, job: Job) -> bool {
-        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.by_verb)
-    }
-
     /// Removes the end of a job's latest stay from the record; the allocations have `rows` rows of it. Returns whether
     /// the stay ended at a rung.
     fn forget(&mut self, job: Job, rows: usize) -> bool {

@@ -150,12 +150,9 @@ def _state(told: Told, when: str, clock: Clock) -> str:
         parts.append(f"{_some(told['jobs'], 'job')} held {every}{_gpus(told['held'])}")
     if told["replicas"]:
         parts.append(f"replicas of services held {_gpus(told['replicas'])}")
-    if told["down"]:
-        parts.append(f"{_gpus(told['down'])} {'was' if told['down'] == 1 else 'were'} down")
-    if told["drained"]:
-        parts.append(
-            f"{_gpus(told['drained'])} {'was' if told['drained'] == 1 else 'were'} on draining servers"
-        )
+    for key, where in (("down", "down"), ("drained", "on draining servers")):
+        if told[key]:
+            parts.append(f"{_gpus(told[key])} {'was' if told[key] == 1 else 'were'} {where}")
     if told["idle"] or not parts:
         parts.append(f"{_gpus(told['idle'])} {'was' if told['idle'] == 1 else 'were'} idle")
     then = "At submission" if when == "at submission" else "Then"

@@ -8,9 +8,8 @@ while `state.waiting` no longer has the jobs that started.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,7 @@ from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Arrivals, Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
+from ringbco.run.verb_arguments import count_of, pairs_of, rows_of
 from ringbco.trace.shares import MILLI_GPU
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
+_Read = TypeVar("_Read")
 _FIGURES: Final = {"held": 0, "attained": 1, "remaining_iterations": 2, "remaining_time": 3, "rho": 4}
 Parts = Iterable[tuple[int, int | Iterable[int]]]
 """(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
@@ -479,38 +480,17 @@ class State(Arrivals, OldNames):
         return DecisionError(verb, self._cluster.named(why), time=self.now, row=row, job=job)
 
     def _rows(self, rows: ArrayLike, verb: str) -> NDArray[np.uint32]:
-        """Rows as the engine takes them."""
-        numbers = np.atleast_1d(np.asarray(rows))
-        if numbers.dtype == np.uint32 and numbers.ndim == 1:
-            return np.ascontiguousarray(numbers)
-        if numbers.size == 0:
-            return np.zeros(0, np.uint32)
-        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-            raise self._error(
-                verb, None, f"rows are integers in one dimension, not {numbers.dtype} in {numbers.ndim}"
-            )
-        wrong = (numbers < 0) | (numbers >= len(self.jobs))
-        if wrong.any():
-            row = int(numbers[wrong][0])
-            raise self._error(verb, None, f"there is no row {row}: the job table has {len(self.jobs)} rows")
-        return numbers.astype(np.uint32)
+        return self._read(verb, None, lambda: rows_of(rows, len(self.jobs)))
 
     def _pairs(self, parts: Parts, verb: str, row: int) -> list[tuple[int, int]]:
-        try:
-            pairs = [(int(server), int(count)) for server, count in parts]  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise self._error(verb, row, "GPUs are given as (server, GPUs) pairs") from None
-        if any(not 0 <= number < 2**32 for pair in pairs for number in pair):
-            raise self._error(verb, row, "servers and GPUs are numbers >= 0")
-        return pairs
+        return self._read(verb, row, lambda: pairs_of(parts))
 
     def _count(self, gpus: int, verb: str, rows: NDArray[np.uint32]) -> int:
-        """A number of GPUs as the engine takes it."""
+        return self._read(verb, int(rows[0]) if rows.size else None, lambda: count_of(gpus))
+
+    def _read(self, verb: str, row: int | None, read: Callable[[], _Read]) -> _Read:
+        """What a verb is given. Raises DecisionError where `read` cannot take it."""
         try:
-            count = operator.index(gpus)
-        except TypeError:
-            count = 0
-        if not 0 < count < 2**32:
-            row = int(rows[0]) if rows.size else None
-            raise self._error(verb, row, f"gpus is a number of GPUs >= 1, not {gpus!r}")
-        return count
+            return read()
+        except ValueError as why:
+            raise self._error(verb, row, str(why)) from None

@@ -274,7 +274,7 @@ impl Outside {
         let slots = self.slots_of(state, &jobs, Verb::Move)?;
         if let (Some(_), Some(&job)) = (state.jobs.shares, jobs.first()) {
             let why = "jobs may hold shares of GPUs: stop it and start it on other GPUs, which is a move where both are at once";
-            return Err((job, Verb::Move, why.to_owned()));
+            return Err((job, Verb::Move, why.into()));
         }
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
@@ -293,10 +293,9 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(state.lacks(server, *at, count)))?;
             }
         }
-        let mut changes = Vec::with_capacity(moves.len());
-        for ((job, parts), slot) in moves.iter().zip(&slots) {
-            changes.push((*job, state.stays[slot.index()].gpus(), parts.iter().map(|part| part.1).sum()));
-        }
+        let changes: Vec<_> = (moves.iter().zip(&slots))
+            .map(|((job, parts), slot)| (*job, state.stays[slot.index()].gpus(), parts.iter().map(|part| part.1).sum()))
+            .collect();
         beyond_quota(state, &changes, Verb::Move)?;
         for (at, ((job, parts), slot)) in moves.iter().zip(slots).enumerate() {
             state.note_shift(Verb::Move, *job, parts, at == 0);

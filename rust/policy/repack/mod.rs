@@ -6,6 +6,7 @@
 //! servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
 mod class_queues;
+mod draining;
 mod overdue;
 mod predicted_run_times;
 mod predictor;

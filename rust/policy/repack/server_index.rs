@@ -39,7 +39,7 @@ pub(super) struct ServerIndex<F> {
     is_fresh: bool,
     /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for
     /// that.
-    slot: Vec<Slot>,
+    pub(super) slot: Vec<Slot>,
     left: Vec<f64>,
     asked: Vec<u32>,
     pass: u32,
@@ -207,11 +207,6 @@ impl<F: RunTimes> ServerIndex<F> {
     /// Returns whether a running job is protected from being stopped or moved for others.
     pub(super) fn is_protected<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
         state.protects() && state.is_protected(self.slot[job.index()])
-    }
-
-    /// Returns whether a running job holds GPUs of a server that drains.
-    pub(super) fn is_on_draining<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
-        state.drains() && state.is_on_draining(self.slot[job.index()])
     }
 
     /// Returns the GPU of its server of which a running job holds a share.
@@ -497,15 +492,5 @@ impl<F: RunTimes> ServerIndex<F> {
         }
         self.pools[pool].released[at] = counted;
         counted.units
-    }
-
-    /// Returns the units that a job holds of servers that drain, which come free for nobody.
-    fn units_draining<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> u64 {
-        if !self.is_on_draining(state, job) {
-            return 0;
-        }
-        let here = self.parts(state, job).iter().filter(|part| state.is_draining(part.0));
-        let gpus: u32 = here.map(|part| part.1).sum();
-        u64::from(gpus) * u64::from(state.units(job)) / u64::from(state.asks(job))
     }
 }
