@@ -21,7 +21,7 @@ from ringbco.trace.jobs import from_frame
 
 UNUSED = ("policy", "parameters", "order", "quota", "decisions")
 """What a simulation, or an environment, does not take."""
-CASES = int(os.environ.get("RINGBCO_CASES", "60"))
+CASES = int(os.environ.get("RINGBCO_CASES", "150"))
 
 
 def simulation(case: Case, frame: pl.DataFrame) -> Simulation:
