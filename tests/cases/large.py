@@ -118,7 +118,7 @@ VARIED = [
         "fifo binpack pods", "pods", "priorities", "outages", placement="binpack", queue="skip", evict=True
     ),
     _large("sjf emptiest pods", "pods", "types", placement="emptiest", queue="easy"),
-    _large("fifo least-loaded pods", "pods", "rar", placement="least-loaded", queue="conservative"),
+    _large("fifo least-loaded pods", "pods", placement="least-loaded", queue="conservative"),
     _large("srtf sjf-bco pods", "pods", "rar", placement="sjf-bco", kappa=2, lambda_=2.0),
 ]
 """One or more of each policy among other features."""
