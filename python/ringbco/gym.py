@@ -129,8 +129,9 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         """The run of this episode; its `outcome()` is there once the episode has terminated."""
         state, columns = self.simulation.state, self.simulation._setup.jobs
         self._by_slots = setup.values["clock"] == "slot"
-        self._submit = columns["submit"]
-        known: list[NDArray[Any]] = [self._submit, columns["num_gpus"]]
+        self._is_chained = columns["chains"] is not None
+        self._arrival = columns["submit"]
+        known: list[NDArray[Any]] = [self._arrival, columns["num_gpus"]]
         if self._clairvoyant:
             known.append(state.remaining_time)
         self._known = np.column_stack(known).astype(np.float64)
@@ -166,7 +167,10 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     def _wait(self) -> None:
         """Goes on to the next arrival or completion, or a while where there is none."""
         course = self.simulation._course
-        if course.arrived == course.jobs and not course.running().size:
+        to_come = course.arrived < course.jobs
+        if to_come and self._is_chained:  # not those after jobs that wait
+            to_come = bool((course.arrival_times() > self._now).any())
+        if not to_come and not course.running().size:
             self._idle_waits += 1
             self.simulation.wake(self._now + IDLE_WAIT)
         self._advance()
@@ -178,8 +182,11 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self._going = self.simulation.advance()
         self._now, self._waiting = course.now, course.waiting()
         self._spent += present * (self._now - since)
+        if self._is_chained and course.news()[0].size:
+            self._arrival = course.arrival_times()
+            self._known[:, 0] = self._arrival
         if self._by_slots:  # they came within the slot, before anybody can act
-            self._spent += float((self._now - self._submit[course.news()[0]]).sum())
+            self._spent += float((self._now - self._arrival[course.news()[0]]).sum())
 
     def _observation(self) -> Observation:
         shown = self._waiting[: self._shown]

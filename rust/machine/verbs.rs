@@ -179,6 +179,7 @@ impl<S: Speed> ClusterState<'_, S> {
             self.tell(job, why);
         }
         self.pend_no_longer(job);
+        self.out.stay_log.note_start(job, self.now);
         if self.protection.is_some() {
             self.protect(slot);
         }
@@ -194,7 +195,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
         self.interrupt(slot);
-        self.out.stay_log.readdress(job, Why::Preempted, self.now);
+        self.out.stay_log.note_given_up(job, self.now);
         self.turn_wait(job);
         job
     }
@@ -460,6 +461,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
         self.hold_again(slot, job, num_gpus, rollback.was_over);
         self.pend_no_longer(job);
+        self.out.stay_log.note_start(job, self.now);
         if self.protection.is_some() {
             self.protect(slot);
         }

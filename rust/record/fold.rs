@@ -140,6 +140,8 @@ pub(crate) struct StayLog {
     pub(crate) sums: SumsByJob,
     /// When a job last took the GPUs of another (machine time).
     pub(crate) evicted_at: f64,
+    /// Who took GPUs of others and gave them up at that instant, and did not start again in it.
+    pub(crate) given_up: Vec<(f64, Job)>,
     /// By job, the added run time from GPU types other than the recorded one, s. Empty before `fold`, and where GPUs do
     /// not differ.
     pub(crate) on_types: Vec<f64>,
@@ -163,9 +165,35 @@ impl StayLog {
         ended_now.filter(|records| records.why == Why::EvictedBy(evictor)).for_each(|records| records.why = why);
     }
 
+    /// Notes that a job gives up what it took at this instant: unless it starts again at once, nobody was evicted for it.
+    pub(crate) fn note_given_up(&mut self, evictor: Job, now: f64) {
+        if self.evicted_at == now {
+            self.given_up.push((now, evictor));
+        }
+    }
+
+    /// Notes that a job starts.
+    pub(crate) fn note_start(&mut self, job: Job, now: f64) {
+        if self.evicted_at == now {
+            self.given_up.retain(|&given_up| given_up != (now, job));
+        }
+    }
+
+    /// Says of the stays evicted for jobs that gave the GPUs up that they were preempted.
+    fn readdress_given_up(&mut self) {
+        for (at, evictor) in std::mem::take(&mut self.given_up) {
+            let from = self.records.partition_point(|records| records.end < at);
+            let ended_then = self.records[from..].iter_mut().take_while(|records| records.end == at);
+            ended_then
+                .filter(|records| records.why == Why::EvictedBy(evictor))
+                .for_each(|records| records.why = Why::Preempted);
+        }
+    }
+
     /// Adds up the stays of every job. `start`, `finish`: by job, the times of its single stay if `records` has none.
     /// `left`: the work that each leaves undone, where stays are kept; otherwise every job has a single stay.
     pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], left: Option<&[f64]>) {
+        self.readdress_given_up();
         let once = |job: usize| match self.types.get(job) {
             Some(&gpu_type) if gpu_type != GpuType::NONE => {
                 let job = Job::at(job);

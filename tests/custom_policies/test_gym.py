@@ -174,6 +174,49 @@ def test_jobs_of_higher_priority_evict_others() -> None:
     assert env.step(0)[1:3] == (-5.0, True)
 
 
+@pytest.mark.parametrize("options", [{}, {"clock": "slot", "slot": 300.0}])
+def test_rewards_count_from_the_arrival_of_a_job_after_another(
+    options: dict[str, Any], table: ringbco.JobTable
+) -> None:
+    after = [None if row % 3 == 0 else table.frame["job_id"][row - 1] for row in range(table.frame.height)]
+    think = [None if name is None or row % 2 else 60.0 * row for row, name in enumerate(after)]
+    frame = table.frame.with_columns(
+        after=pl.Series(after, dtype=pl.String), think_time=pl.Series(think, dtype=pl.Float64)
+    )
+    env = ReplayEnv(
+        ringbco.from_frame(frame),
+        CLUSTER,
+        episode_jobs=WINDOW,
+        visible_jobs=WINDOW,
+        clairvoyant=True,
+        **options,
+    )
+    total, _, terminated = run(env, sjf, options={"first": 0})
+    assert terminated
+    mine = env.simulation.outcome()
+    preset = ringbco.replay(env.jobs, CLUSTER, policy="sjf", placement="consolidate", **options)
+    assert_frame_equal(mine.jobs.select(preset.jobs.columns), preset.jobs)
+    assert (mine.jobs["submit_time"] > mine.jobs["submitted"]).any()
+    assert -total == pytest.approx(mine.jobs["jct"].sum(), rel=1e-12)
+
+
+def test_a_wait_lasts_to_the_next_arrival_but_not_for_a_job_after_one_that_waits() -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 0.0, 400.0],
+            "num_gpus": [8, 8, 8],
+            "duration": [100.0, 100.0, 100.0],
+            "after": [None, "a", None],
+        }
+    )
+    env = ReplayEnv(ringbco.from_frame(jobs), "1x8", episode_jobs=3, visible_jobs=3, model="fixed")
+    env.reset()
+    wait = 3
+    times = [env.step(action)[4]["time"] for action in (wait, wait, 0, 0)]
+    assert times == [400.0, 400.0 + IDLE_WAIT, 400.0 + IDLE_WAIT, 500.0 + IDLE_WAIT]
+
+
 def test_quotas_are_refused() -> None:
     quota = pl.DataFrame({"user": ["u"], "gpus": [1], "borrow": [True]})
     with pytest.raises(ringbco.errors.UsageError, match="option quota: 'given': expected none: an"):

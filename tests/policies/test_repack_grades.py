@@ -7,6 +7,7 @@ import random
 import polars as pl
 
 import ringbco
+from ringbco.cluster.spec import Cluster, ServerGroup
 
 JOBS = pl.DataFrame(
     {
@@ -61,3 +62,35 @@ def test_small_cases_with_quotas_end_by_themselves() -> None:
         quota = pl.DataFrame({"user": ["u", "v"], "gpus": [2, 3], "borrow": [draw.random() < 0.5, False]})
         outcome = ringbco.replay(jobs, "1x4", policy="repack", model="fixed", quota=quota, preempt_cost=120.0)
         assert outcome.stays.height < 60, seed
+
+
+def test_who_moves_at_once_has_still_evicted() -> None:
+    """j6 is within its quota and evicts j2; a plan for j3 then moves j6, which never held the first server."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["j2", "j3", "j6"],
+            "submit_time": [3.0, 4.0, 5.0],
+            "num_gpus": [3, 2, 1],
+            "duration": [2.0, 6.0, 2.0],
+            "vc": ["u2", "u0", "u1"],
+        }
+    )
+    quota = pl.DataFrame({"vc": ["u0", "u2"], "gpus": [1, 1], "borrow": [True, True]})
+    cluster = Cluster.from_groups([ServerGroup(1, 2), ServerGroup(1, 1)])
+    options = {
+        "policy": "repack",
+        "model": "fixed",
+        "predict": "exact",
+        "preempt_cost": 2.0,
+        "start_cost": 2.0,
+    }
+    outcome = ringbco.replay(jobs, cluster, quota=quota, **options)
+    first = outcome.stays.row(0, named=True)
+    assert (first["job_id"], first["end_time"], first["ended"], first["by_job"]) == (
+        "j2",
+        5.0,
+        "evicted",
+        "j6",
+    )
+    assert outcome.jobs["evictions"].to_list() == [1, 0, 0]
+    assert outcome.jobs["preemptions"].to_list() == [0, 0, 0]

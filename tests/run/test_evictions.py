@@ -205,3 +205,14 @@ def test_the_documented_example() -> None:
         assert outcome.jobs["evictions"].to_list() == [0, 0, 0, 1, 0]
         assert outcome.jobs["start_time"].to_list()[4] == started
         assert outcome.jobs["finish_time"].to_list()[3] == finish
+
+
+def test_a_delay_that_only_services_could_obey_is_told(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,4,100\n")
+    (tmp_path / "services.csv").write_text("service,time,replicas,gpus_per_replica\ns,10,1,4\ns,30,0,4\n")
+    run = invoke(
+        "replay", tmp_path / "jobs.csv", "--cluster", "1x8", "--services", tmp_path / "services.csv",
+        "--evict-after", "5", "-o", tmp_path / "r",
+    )  # fmt: skip
+    line = "note: option evict_after: services do not wait; no job evicts without --evict or --quota"
+    assert run.stderr.splitlines().count(line) == 1, run.stderr
