@@ -138,7 +138,7 @@ def test_a_search_frees_those_after_its_trials() -> None:
 
 def test_a_search_that_would_wait_for_itself_is_refused() -> None:
     rows = ((0, 1, 81, None, None), (0, 1, 9, "a", None), (0, 1, 81, "b", None))
-    with pytest.raises(InputError, match=r"row 2, column after: a: expected no job that waits for trials"):
+    with pytest.raises(InputError, match=r"row 2, column after: a: expected no circle of jobs and searches"):
         replay(*rows, columns={"group": ["s", None, "s"]}, search="asha:eta=3,rungs=1")
 
 
