@@ -116,12 +116,12 @@ class Sia:
     def offer(self, state: State, rows: list[int]) -> Offer:
         world, jobs = state.world, state.jobs
         needs = {row: jobs.min_gpus[row] for row in rows}
-        level, left, within = levels(state, rows, needs, keeps=False)
+        level, left, bounds = levels(state, rows, needs, keeps=False)
         offer = Offer({row: {} for row in rows}, {row: set() for row in rows}, dict.fromkeys(rows), level)
         for row in in_order(state, rows):
             least, most = jobs.min_gpus[row], jobs.max_gpus[row]
-            if row in within:
-                owners = [(book, quota.owner) for book, quota in enumerate(state.quotas(row)) if quota]
+            if row in bounds:
+                owners = bounds[row]
                 most = min(most, least + min(left[owner] for owner in owners))
                 left.update({owner: left[owner] - (most - least) for owner in owners})
             held = state.held(row)

@@ -285,7 +285,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         f64::INFINITY
     }
 
-    #[inline]
+    #[inline(always)]
     fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
         if self.queue.is_empty() {
             f64::INFINITY
