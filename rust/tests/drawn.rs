@@ -82,6 +82,7 @@ impl<'a> Drawn<'a> {
             preemptible: self.find("preemptible"),
             time_limit: self.find("time_limit"),
             checkpoint_interval: self.find("checkpoint_interval"),
+            preempt_cost: self.find("preempt_cost"),
             chains: self.pair("chains").map(|(after, think_time)| OwnedChains { after, think_time }),
             trials: self.trials(),
             submit,

@@ -156,6 +156,11 @@ class RunInputs(Settings):
     speeds: Sequence[Speed] = ()
 
     @cached_property
+    def losing(self) -> tuple[int, ...]:
+        """How stays end that lose work."""
+        return (FAILED, *((EVICTED,) * self.evict_loses), *((PREEMPTED,) * self.preempt_loses))
+
+    @cached_property
     def planned(self) -> bool:
         """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
         return bool(self.options.get("command") == "plan")

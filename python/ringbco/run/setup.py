@@ -31,13 +31,17 @@ from ringbco.run.options import (
     described,
     is_log,
     on_clock,
+    BY_JOB,
+    COLUMN,
     order_column,
     refusal,
     resolve_policy,
+    run_times_named,
 )
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
-from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
+from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user, uses
+from ringbco.run.registry import REPLAY
 from ringbco.trace import fair_shares, recorded
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
@@ -50,6 +54,8 @@ from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
 
+_READ: Final = {"predict": "predicted", "estimate": "estimated"}
+"""The columns of the engine that options name."""
 _OUTLAST: Final = "let stays outlast their pauses: a shorter --preempt-cost, or decisions less often"
 
 
@@ -178,6 +184,9 @@ class Setup:
         for name, kind in KINDS.items():
             if name in self.beside:
                 run[kind.form.entry or name] = self.beside[name].identity
+        predicted = self.jobs["predicted"]
+        if predicted is not None:
+            run["predicted"] = {"jobs_without": int(np.count_nonzero(~(predicted > 0.0)))}
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run
@@ -275,6 +284,10 @@ def prepare(
         **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
+        "predicted": run_times_named(values["predict"], table) if uses(chosen, "predict") else None,
+        "estimated": (
+            run_times_named(values["estimate"], table) if uses(chosen, "estimate", values) else None
+        ),
         "key": order_column(values["order"], table) if mine is None else None,
         "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
@@ -298,6 +311,9 @@ def prepare(
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
+    for name in BY_JOB:
+        if str(told[name]).startswith(COLUMN):
+            told[name] = COLUMN[:-1] if columns[_READ[name]] is not None else REPLAY[name].default
     of_engine = (outages, columns, servers, told)
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
