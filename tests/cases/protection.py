@@ -42,7 +42,9 @@ def preempt_cost(rng: Random, case: Case) -> None:
 def _guesses(rng: Random, case: Case) -> list[float | None]:
     """Run times that are right to a factor, or of nobody, or missing, or none."""
     factors = rng.choice(((1.0,), (0.5, 1.0, 2.0), (0.01, 1.0, 9.0)))
-    return [rng.choice((*(job["duration"] * f for f in (*factors, *factors)), None, 0.0)) for job in case.jobs]
+    return [
+        rng.choice((*(job["duration"] * f for f in (*factors, *factors)), None, 0.0)) for job in case.jobs
+    ]
 
 
 @feature(0.3)

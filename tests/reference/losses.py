@@ -1,4 +1,4 @@
-"""The reference model of stays that lose work as others take their GPUs: docs/outages.md#lost-work.
+"""The reference model of stays that lose work as others take their GPUs: docs/policies.md.
 
 Nothing here imports ringbco.
 """
@@ -12,7 +12,7 @@ from reference.running import RunningJob
 
 @dataclass
 class Ending:
-    """What an ended stay leaves of its job: the work left and the lost work so far, if it falls back or not."""
+    """What an ended stay leaves of its job: the work left, and the lost work so far."""
 
     time: float
     full: tuple[float, float]

@@ -1,8 +1,8 @@
 """What each stay did of its job's work, and what a failure took of it (docs/outages.md, searches.md).
 
-An eviction or a preemption that loses work is a failure here. The time of a stay is cut where its work is looked at: at
-rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is summed up over
-pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the second of all
+An eviction or a preemption that loses work is a failure here. The time of a stay is cut where its work is
+looked at: at rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is
+summed up over pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the second of all
 that have one, and so on.
 """
 
@@ -87,11 +87,10 @@ class Worker:
         """Which stays lost the work since their latest checkpoint, by how they ended."""
         stays, inputs = self.stays, self.inputs
         failed = np.isin(stays.ended, inputs.losing)
-        if inputs.decides and inputs.evict_loses != inputs.preempt_loses:
-            # A stay evicted for a job that gives the GPUs up at once counts as preempted, and keeps what it lost.
-            doubtful = (stays.ended == PREEMPTED) & inputs.makes_room
-            failed = np.where(doubtful & inputs.evict_loses, stays.lost_time > 0.0, failed)
-            failed = np.where(doubtful & inputs.preempt_loses, stays.lost_time > 0.0, failed)
+        differ = inputs.decides and inputs.makes_room and inputs.evict_loses != inputs.preempt_loses
+        if differ and stays.falls is not None:
+            # Who was evicted for a job that gave the GPUs up at once counts as preempted, and lost as evicted.
+            failed = np.where(stays.ended == PREEMPTED, stays.falls, failed)
         return np.asarray(failed)
 
     def _save(self) -> None:

@@ -24,6 +24,8 @@ from ringbco.run import custom_policy, log
 from ringbco.run.frames import LONGER_SLOT, describe_run, explain
 from ringbco.run.from_log import LoggedRun, follow
 from ringbco.run.options import (
+    BY_JOB,
+    COLUMN,
     MOST_SAMPLES,
     Policy,
     as_cluster,
@@ -31,8 +33,6 @@ from ringbco.run.options import (
     described,
     is_log,
     on_clock,
-    BY_JOB,
-    COLUMN,
     order_column,
     refusal,
     resolve_policy,
