@@ -187,7 +187,7 @@ def test_a_job_has_a_cost_of_its_own() -> None:
     rows = [(0.0, 1, 100.0, 7.0), (10.0, 1, 20.0, None), (12.0, 1, 5.0, 3.0)]
     case = by_hand([1], f"{COLUMNS} preempt_cost", rows, policy="srtf", preempt_cost=2.0, start_cost=1.0)
     outcome = sound(case)
-    # j0 is stopped at 10 s; j1, with 19 s left, at 12 s for j2, which runs up to 18 s and pays its start alone.
+    # j0 is stopped at 10 s, j1 at 12 s for j2, which runs up to 18 s and pays its start alone.
     assert outcome.stays["pause"].to_list() == [1.0, 7.0, 1.0, 2.0, 1.0]
 
 

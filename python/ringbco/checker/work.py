@@ -2,8 +2,8 @@
 
 An eviction or a preemption that loses work is a failure here. The time of a stay is cut where its work is
 looked at: at rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is
-summed up over pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the second of all
-that have one, and so on.
+summed up over pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the
+second of all that have one, and so on.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Worker:
         failed = np.isin(stays.ended, inputs.losing)
         differ = inputs.decides and inputs.makes_room and inputs.evict_loses != inputs.preempt_loses
         if differ and stays.falls is not None:
-            # Who was evicted for a job that gave the GPUs up at once counts as preempted, and lost as evicted.
+            # Who was evicted for a job that gave the GPUs up at once is preempted, and lost as evicted.
             failed = np.where(stays.ended == PREEMPTED, stays.falls, failed)
         return np.asarray(failed)
 

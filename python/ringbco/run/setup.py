@@ -56,6 +56,9 @@ from ringbco.units import rounded_down
 
 _READ: Final = {"predict": "predicted", "estimate": "estimated"}
 """The columns of the engine that options name."""
+_SAVE: Final = (
+    "let stays outlast their checkpoint intervals: a shorter --checkpoint-interval, or decisions less often"
+)
 _OUTLAST: Final = "let stays outlast their pauses: a shorter --preempt-cost, or decisions less often"
 
 
@@ -196,10 +199,11 @@ class Setup:
         error.message = self.cluster.named(error.message)
         if error.kind == "futile":
             policy = as_typed(self.chosen, self.values, self.custom)
+            loses = self.values["preempt_loses"] or self.values["evict_loses"]
             return InputError(
                 f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
-                hint=too_short_rounds(self.custom, self.values) or _OUTLAST,
+                hint=too_short_rounds(self.custom, self.values) or (_SAVE if loses else _OUTLAST),
             )
         if self.custom is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
