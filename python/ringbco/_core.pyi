@@ -172,6 +172,8 @@ class _Jobs(_JobColumns):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
+    predicted: NotRequired[NDArray[np.float64] | None]
+    estimated: NotRequired[NDArray[np.float64] | None]
     key: NotRequired[NDArray[np.float64] | None]
     fair: NotRequired[list[tuple[NDArray[np.uint32], NDArray[np.float64]]] | None]
     log: NotRequired[_Log | None]

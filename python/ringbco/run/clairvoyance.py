@@ -59,7 +59,7 @@ def _read(run: Mapping[str, Any]) -> list[str]:
 
 def all_predicted(run: Mapping[str, Any]) -> bool:
     """Whether a column has a prediction of every job, so that `sjf` estimates none."""
-    return run.get("predicted", {}).get("jobs_without") == 0
+    return bool(run.get("predicted", {}).get("jobs_without") == 0)
 
 
 def of_policy(policy: Preset) -> tuple[bool, list[str]]:

@@ -54,8 +54,6 @@ from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
 
-_READ: Final = {"predict": "predicted", "estimate": "estimated"}
-"""The columns of the engine that options name."""
 _SAVE: Final = (
     "let stays outlast their checkpoint intervals: a shorter --checkpoint-interval, or decisions less often"
 )
@@ -315,9 +313,9 @@ def prepare(
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
-    for name in BY_JOB:
+    for name, column in zip(BY_JOB, (columns["predicted"], columns["estimated"]), strict=True):
         if str(told[name]).startswith(COLUMN):
-            told[name] = COLUMN[:-1] if columns[_READ[name]] is not None else REPLAY[name].default
+            told[name] = REPLAY[name].default if column is None else COLUMN[:-1]
     of_engine = (outages, columns, servers, told)
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
