@@ -309,6 +309,7 @@ options! {
         /// What predictions of run times are based on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
             .of(Users::Any(&[Users::Order(&[Order::Qssf, Order::Sjf]), Users::Policies]))
+            .form("history|exact|column:NAME")
             .panel(PREEMPTION)
             .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job without one (empty, or <= 0) is as without the option.");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
@@ -339,6 +340,7 @@ options! {
         /// What the estimates of backfilling are based on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
+            .form("run-time|limit|column:NAME")
             .panel(BACKFILL)
             .help("Queues easy, conservative, and --maintenance: what estimates are. run-time: the run time, times --estimate-factor; limit: what is left of time_limit, for ever without one; column:NAME: that column of the job table, s, less progress, for ever without one (docs/operators.md).");
         /// The number of jobs for which conservative backfilling makes reservations at a pass.
