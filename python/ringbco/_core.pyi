@@ -162,6 +162,7 @@ class _JobColumns(TypedDict):
     preemptible: NotRequired[NDArray[np.bool_] | None]
     time_limit: NotRequired[NDArray[np.float64] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    preempt_cost: NotRequired[NDArray[np.float64] | None]
     chains: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 

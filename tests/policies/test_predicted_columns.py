@@ -64,7 +64,7 @@ def test_easy_takes_the_column_where_it_has_a_time() -> None:
 def test_a_column_that_is_none_is_told(option: str) -> None:
     policy = {"policy": "sjf"} if option == "predict" else {"policy": "fifo", "queue": "easy"}
     case = by_hand([1], COLUMNS, [(0.0, 1, 10.0, 1.0), (0.0, 1, 10.0, float("inf"))], **policy)
-    with pytest.raises(UsageError, match=f"option {option}: column: expected column:NAME"):
+    with pytest.raises(UsageError, match=f"option {option}: 'column': expected column:NAME"):
         case.replay(**{option: "column"})
     with pytest.raises(InputError, match=r"a column with numbers; the table has job_id, .*guess"):
         case.replay(**{option: "column:gues"})
