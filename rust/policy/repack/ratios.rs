@@ -133,9 +133,9 @@ mod tests {
         for (column, is_used) in [(good, true), (bad, false)] {
             let mut ratios = Ratios::new(&column, false);
             ratios.group(1, 0);
-            for job in 0..FEWEST as usize {
+            for (job, &time) in times.iter().enumerate().take(FEWEST as usize) {
                 assert!(!ratios.refresh() || !ratios.is_used);
-                ratios.completed(Job::at(job), 0, times[job]);
+                ratios.completed(Job::at(job), 0, time);
             }
             ratios.refresh();
             let left = ratios.left_of(Job::at(39), 0, 0.0);
