@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import ringbco
 from cases.case import Case, by_hand
 from cases.compare import agreed
 from conftest import Invoke
+from reference.predictions import Predictions
 from ringbco.errors import InputError, UsageError
 from ringbco.run.clairvoyance import foreknowledge
 from ringbco.trace.predictions import predicted, sigma_of
@@ -104,6 +106,30 @@ def test_repack_gains_by_good_predictions_and_leaves_useless_ones_aside() -> Non
     assert mean_jct(shuffled, "column:predicted") < 1.02 * history
     none = frame.with_columns(predicted=pl.lit(None, pl.Float64))
     assert mean_jct(none, "column:predicted") == history
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repack_by_ratios_is_that_of_the_reference_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough jobs that the column is used; with and without users, losses and slots."""
+    rng, submit, rows = random.Random(seed), 0.0, []
+    for _ in range(60):
+        submit += float(rng.randint(0, 40))
+        duration = float(max(1, round(rng.lognormvariate(4.5, 1.6))))
+        guess = rng.choice((None, 0.0, *6 * (duration * rng.lognormvariate(0.0, 0.8),)))
+        rows.append((submit, rng.choice((1, 1, 1, 2, 4)), duration, guess, rng.choice(("u0", "u1", None))))
+    options: dict[str, Any] = {"policy": "repack", "predict": "column:guess", "preempt_cost": 5.0}
+    options |= {"clock": "slot", "slot": 10.0} if seed == 1 else {}
+    options |= {"preempt_loses": True, "checkpoint_interval": 20.0} if seed == 2 else {}
+    used = []
+    left = Predictions.left
+
+    def noted(self: Predictions, row: int) -> float:
+        used.append(self.by_ratio is not None and self.is_used)
+        return left(self, row)
+
+    monkeypatch.setattr(Predictions, "left", noted)
+    starts(by_hand([4, 4], f"{COLUMNS} user", rows, **options))
+    assert 0.1 < sum(used) / len(used) < 1.0
 
 
 def test_generate_makes_predictions_of_a_known_error(invoke: Invoke, tmp_path: Path) -> None:
