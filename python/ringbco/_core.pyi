@@ -162,6 +162,7 @@ class _JobColumns(TypedDict):
     preemptible: NotRequired[NDArray[np.bool_] | None]
     time_limit: NotRequired[NDArray[np.float64] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    preempt_cost: NotRequired[NDArray[np.float64] | None]
     chains: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 
@@ -172,6 +173,8 @@ class _Jobs(_JobColumns):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
+    predicted: NotRequired[NDArray[np.float64] | None]
+    estimated: NotRequired[NDArray[np.float64] | None]
     key: NotRequired[NDArray[np.float64] | None]
     fair: NotRequired[list[tuple[NDArray[np.uint32], NDArray[np.float64]]] | None]
     log: NotRequired[_Log | None]

@@ -15,6 +15,7 @@ mod delays;
 mod evict;
 mod eviction_delay;
 mod explain;
+mod fall_back;
 mod followers;
 mod limits;
 mod livelock;

@@ -224,6 +224,8 @@ impl<'py> Given<'py> {
             side: self.side.view(),
             deadline: slice(&self.jobs.deadline)?,
             user: slice(&self.jobs.user)?,
+            predicted: slice(&self.jobs.predicted)?,
+            estimated: slice(&self.jobs.estimated)?,
             key: slice(&self.jobs.key)?,
             fair: self.jobs.fair()?,
             log: self.log.as_ref(),

@@ -69,6 +69,7 @@ _NONE: Final = {
     "victims": "a plan evicts no job",
     "evict_after": "a plan evicts no job",
     "evict_loses": "a plan evicts no job",
+    "preempt_loses": "a plan stops no job",
     "keep_unpreemptible": "a plan stops no job",
     "quota": "a plan gives GPUs to jobs regardless of their owners",
     "services": "a plan gives every GPU to jobs",
