@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +64,7 @@ class Bound:
 
     @property
     def mean_delay(self) -> float:
-        """How much longer than their shortest run times jobs take in the mean, s, at least."""
+        """How long jobs take beyond their shortest run times on average, s, at least."""
         return max(self.total - self.run_times, 0.0) / self.jobs
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bo
     open_arrays()
     total, sets, jobs = _core.bound(submit, shortest, work, gpus)
     sets_of, jobs_of = (dict(zip(TERMS, counts, strict=True)) for counts in (sets, jobs))
-    return Bound(total, len(submit), sets_of, jobs_of, float(shortest.sum()))
+    return Bound(total, len(submit), sets_of, jobs_of, math.fsum(shortest))
 
 
 @dataclass(frozen=True, eq=False)
