@@ -179,7 +179,8 @@ def _bought(part: Part, rows: NDArray[np.intp], ends: Floats, prices: Floats) ->
     lengths = np.maximum(stops - begins, 0.0)
     price = held_gpus * prices[0] + (2 * least > part.gpus) * prices[1] + (3 * least > part.gpus) * prices[2]
     costs = begins + run * price
-    low, high = np.zeros_like(run), top
+    # Whoever runs at once pays no more than this.
+    low, high = np.zeros_like(run), np.minimum(top, run * (1.0 + price.max(axis=1, keepdims=True)))
     for _ in range(_HALVINGS):
         level = 0.5 * (low + high)
         enough = np.clip(level - costs, 0.0, lengths).sum(axis=1, keepdims=True) >= run
