@@ -25,6 +25,7 @@ __all__ = [
     "pack",
     "plan",
     "policies",
+    "prices",
     "probe",
     "rename_new",
     "replay",
@@ -408,6 +409,15 @@ def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
 ) -> tuple[float, list[int], list[int]]:
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
+
+def prices(
+    submit: NDArray[np.float64],
+    shortest: NDArray[np.float64],
+    work: NDArray[np.float64],
+    least: NDArray[np.float64],
+    gpus: int,
+) -> tuple[float, NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    """The sum in s, the ends of intervals, prices of GPUs and of gangs above a half and a third of them."""
 
 def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
     """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""
