@@ -52,10 +52,10 @@ class Sia:
         if state.running and state.now < self.ends:
             return
         self.ends = state.now + self.round
-        rows = [*state.running, *state.waiting]
+        rows, ran = [*state.running, *state.waiting], bool(state.running)
         if rows:
             self.share_out(state, rows)
-        if state.running:
+        if ran or state.running:
             state.wake(self.ends)
 
     def share_out(self, state: State, rows: list[int]) -> None:
@@ -153,7 +153,7 @@ class Sia:
         result = {}
         for config, rate in rates.items():
             goodput = rate / min(rates.values()) * state.jobs.min_gpus[row]
-            if offer.now[row] is not None and config != offer.now[row]:
+            if state.held(row) and config != offer.now[row]:
                 goodput *= factor
             if goodput > 0:
                 result[config] = self.incentive + math.copysign(1.0, self.power) * goodput**self.power
