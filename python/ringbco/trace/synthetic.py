@@ -23,6 +23,7 @@ from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, provenance
 from ringbco.trace.other_names import hint_at
 from ringbco.trace.predictions import COLUMN, predicted, sigma_of
 from ringbco.trace.profiles import iteration_time
+from ringbco.trace.schema import MOST_SECONDS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -254,7 +255,13 @@ def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.G
     vc[num_gpus > vc_gpus[vc]] = vc_gpus.argmax()
     user = _users(shape, num_jobs, vc, burst_of, rng)
     duration = _durations(shape, sizes, num_gpus, user, burst_of, rng)
-    span = float((num_gpus * duration).sum()) / (gpus * load)
+    work = float((num_gpus * duration).sum())
+    span = work / (gpus * load)
+    if span > MOST_SECONDS:
+        least = work / (gpus * MOST_SECONDS)
+        raise UsageError(
+            f"option load: {load}: expected at least {least:.2g}, at which jobs come in {MOST_SECONDS:.0e} s"
+        )
     submit = _arrivals(shape, span, burst_of, leads, rng)
     status = rng.choice(len(shape.statuses), num_jobs, p=_shares(shape.statuses.values()))
     order = np.argsort(submit, kind="stable")
