@@ -15,11 +15,11 @@ from cases.case import Case
 from cases.custom_policies import Restless
 from cases.watched import choices, watched
 from reference.allox import Allox
+from reference.claims import Claims
 from reference.deciding import Decide, Decides, ImpossibleError, State, deciding_world
 from reference.following import VERBS, Entry, following_world
 from reference.gavel import Gavel
 from reference.mechanism import World
-from reference.priorities import Claims
 from reference.shares import Sharing
 from reference.sia import Sia
 from reference.sized import Ranges, sized_world

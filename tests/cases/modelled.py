@@ -12,6 +12,7 @@ from cases import decided
 from cases.case import BOOKS, Case
 from reference import Job, Net, Options
 from reference.chains import Chains, chained_world
+from reference.claims import Book, Claims, Load, Log, Quota
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
@@ -21,12 +22,12 @@ from reference.fair import Fair
 from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
 from reference.maintenance import Window, maintained_world
-from reference.mechanism import INTERVALS, Preemption
 from reference.mechanism import World as PreemptWorld
 from reference.mechanism import simulate as simulate_preempt
 from reference.model import RowError
 from reference.outages import Failures, Queue
-from reference.priorities import Book, Claims, Load, Log, Quota, priority_world
+from reference.preemption import INTERVALS, Preemption
+from reference.priorities import priority_world
 from reference.repack_world import repack_world
 from reference.result import PreemptResult
 from reference.searches import Climbs, Search, curve, searching_world

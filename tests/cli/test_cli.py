@@ -380,6 +380,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "victims": "least",
         "evict_after": 0.0,
         "evict_loses": False,
+        "preempt_loses": False,
         "enforce_limits": False,
         "keep_unpreemptible": False,
         "interference": 0.0,

@@ -12,7 +12,7 @@ import pytest
 
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
-from reference.priorities import Log
+from reference.claims import Log
 from reference.result import PreemptResult
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")

@@ -7,7 +7,7 @@ import pytest
 
 from cases import modelled
 from reference import StuckError
-from reference.priorities import Log
+from reference.claims import Log
 from ringbco.errors import InputError
 from test_priorities_by_hand import SLOTS, problem, run
 

@@ -16,8 +16,9 @@ from agreement import refused_alike, result_or_error, same, stays_of
 from core_run import PAIRS, Run, run_core
 from reference import Options, StuckError
 from reference.elastic import POLICIES as RESIZING
-from reference.mechanism import INTERVALS, Preemption, World, simulate
+from reference.mechanism import World, simulate
 from reference.model import RowError, fewest_servers, iteration_time
+from reference.preemption import INTERVALS, Preemption
 from reference.result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network

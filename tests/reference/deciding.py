@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reference.claims import Claims
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
-from reference.priorities import Claims
 from reference.running import RunningJob
 from reference.shares import MILLI_GPU, Sharing, weight
 from reference.sized import Ranges

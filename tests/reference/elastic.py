@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from reference.claims import Claims, Log
 from reference.elasticflow import Elastic, Filling
 from reference.energy import Sleep, sleeping_world
 from reference.limits import Limits, limited_world
-from reference.mechanism import Preemption
 from reference.mechanism import World as PreemptWorld
 from reference.model import (
     GPU,
@@ -25,7 +25,8 @@ from reference.model import (
     work,
 )
 from reference.outages import Failures
-from reference.priorities import Claims, Log, priority_world
+from reference.preemption import Preemption
+from reference.priorities import priority_world
 from reference.running import RunningJob
 from reference.searches import Climbs, Search, searching_world
 from reference.shares import MILLI_GPU, Sharing

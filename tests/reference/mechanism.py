@@ -6,7 +6,7 @@ the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbc
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reference import clocks
@@ -28,41 +28,10 @@ from reference.model import (
 )
 from reference.netting import Netting
 from reference.placement import ClusterState, clusters, place
+from reference.preemption import Preemption
 from reference.protection import Protecting
 from reference.result import PreemptResult
 from reference.running import RunningJob
-
-
-@dataclass(frozen=True)
-class Preemption:
-    """What the preemptive policies are told."""
-
-    policy: str
-    cost: float = 30.0
-    thresholds: tuple[float, ...] = (18_000.0,)
-    interval: float | None = 60.0
-    admission: bool = False
-    start_cost: float = 0.0
-    move_cost: float | None = None
-    """Of who is preempted and placed elsewhere at one instant; as `cost` if it is None."""
-    within: str = "fifo"
-    after: float = 0.0
-    """Seconds of a stay for which its job is protected (docs/operators-reference.md)."""
-    most: float = math.inf
-    """Stays ended for others after which a job is protected."""
-    kept: frozenset[int] = frozenset()
-    """Rows that are protected for good."""
-    own: Mapping[int, float] = field(default_factory=dict)
-    """By row the cost of a preemption, where a job has its own."""
-
-    def price(self, row: int, given: float | None) -> float:
-        """What a job pays that is resumed, or changes its GPUs; given: what an option says of a change."""
-        return self.own.get(row, self.cost) if given is None else given
-
-    @property
-    def ticks(self) -> bool:
-        """Whether it decides at multiples of the interval only."""
-        return self.policy in INTERVALS or (self.policy in ("srtf", "srsf") and self.interval is not None)
 
 
 @dataclass
@@ -465,10 +434,6 @@ class World(Arriving, Protecting, Netting):
         run.left = 0.0 if self.slotted else run.left
         self.complete(run)
         return True
-
-
-INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
-"""Policies that always decide at multiples of an interval."""
 
 
 def simulate(

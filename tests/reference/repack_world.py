@@ -9,10 +9,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from reference.claims import Claims
 from reference.mechanism import World as PreemptWorld
 from reference.model import fewest_servers, iteration_time
 from reference.predictions import Predictions
-from reference.priorities import Claims
 from reference.repack import Rule
 from reference.repack_view import Parts
 from reference.running import RunningJob

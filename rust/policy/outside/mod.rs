@@ -388,10 +388,9 @@ fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
     if jobs.windows(2).all(|pair| pair[0] < pair[1]) {
         return Ok(());
     }
-    let mut sorted = jobs.to_vec();
-    sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err((pair[0], verb, "it is named twice".to_owned())),
+    let mut seen = BTreeSet::new();
+    match jobs.iter().find(|&&job| !seen.insert(job)) {
+        Some(&job) => Err((job, verb, "it is named twice".to_owned())),
         None => Ok(()),
     }
 }
