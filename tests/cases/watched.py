@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -79,14 +80,18 @@ def choices(seen: Sequence[Decision], own: set[int], close: float) -> Choices:
     """What was chosen by the jobs `own`, decision by decision. close: s, that instants may differ by."""
     left = [each for each in seen if each.chosen and own & {*each.rows}]
     given: list[Any] = []
+    then, whole = -math.inf, 0
 
     def at(now: float) -> list[Any] | None:
-        nonlocal given
+        nonlocal given, then, whole
+        if given and len(given) == whole and now - then <= close:
+            return given  # Of two instants that close the later one was meant.
         if given or (left and left[0].now < now - close):
             raise WrongError(f"chosen by {now} s, and there was nothing to choose: {given or left[0]}")
         if not left or abs(left[0].now - now) > close:
             return None
-        given = left.pop(0).chosen
+        then, given = left[0].now, left.pop(0).chosen
+        whole = len(given)
         return given
 
     return at
