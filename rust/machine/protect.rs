@@ -41,10 +41,10 @@ impl Protection {
         let options = setting.options;
         (setting.protects() && setting.log.is_none() && (stops || options.evict)).then(|| {
             Box::new(Self {
-                after: options.preempt_after,
+                after: options.preempt_after(),
                 most: options.max_preemptions.unwrap_or(u32::MAX),
                 keeps: options.keep_unpreemptible,
-                looks: !options.reads("quantum") || options.preempt_after > options.quantum,
+                looks: !options.reads("quantum") || options.preempt_after() > options.quantum,
                 stopped: vec![0; setting.jobs.len()],
                 ends: EventHeap::default(),
                 has_ended: false,

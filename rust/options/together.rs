@@ -3,7 +3,7 @@
 //! Invariant: options that pass `validate` describe a run that is possible. For example, a turn of `time-slice` is
 //! longer than the pause with which it begins.
 
-use super::{ClockKind, Model, Options, PlanOptions, Table as _};
+use super::{ClockKind, Is, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
 
 impl Options {
@@ -22,6 +22,13 @@ impl Options {
     #[must_use]
     pub fn move_cost(&self) -> f64 {
         self.move_cost.unwrap_or(self.preempt_cost)
+    }
+
+    /// Returns the age of a stay, s, from which on its job may be stopped for others.
+    #[must_use]
+    pub fn preempt_after(&self) -> f64 {
+        let own = || if self.is(Is::Protects) { 2.0 * self.preempt_cost } else { 0.0 };
+        self.preempt_after.unwrap_or_else(own)
     }
 
     /// Returns what a resized job pays, s without progress.

@@ -290,10 +290,14 @@ class Model:
         keeps = stops and self.told.get("keep_unpreemptible", False)
         kept = (row for row, job in enumerate(self.case.jobs) if not job.get("preemptible", True))
         return (
-            self.told.get("preempt_after", 0.0) if stops else 0.0,
+            self._protected_for() if stops else 0.0,
             math.inf if most is None else most,
             frozenset(kept if keeps else ()),
         )
+
+    def _protected_for(self) -> float:
+        usual = 2 * self.told.get("preempt_cost", 30.0) if self.told["policy"] == "repack" else 0.0
+        return float(self.told.get("preempt_after", usual))
 
     def _interval(self, name: str) -> float | None:
         if name == "time-slice":
@@ -380,7 +384,13 @@ class Model:
             whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
             shared = None if whole else sharing
             world = repack_world(
-                claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
+                claims,
+                users,
+                world,
+                self.types,
+                shared,
+                exact=self.told.get("predict") == "exact",
+                tail=self.told.get("tail", 0.5),
             )
         if self.decides:
             world = decided.world(self, claims, world, sharing)

@@ -60,6 +60,8 @@ class Predictions:
         self.bins = [bin_of(seconds) for seconds in whole]
         self.done: list[int] = []
         """In order of completion."""
+        self.done_of: dict[tuple[str | None, float], list[int]] = {}
+        """The same of each user and size."""
         self.counts: Counter[float | None] = Counter()
         """How many are done, by size; under None those of all sizes."""
         self.bins_of: dict[float | None, Counter[int]] = {None: Counter()}
@@ -67,7 +69,10 @@ class Predictions:
 
     def news(self, completed: Iterable[int]) -> None:
         """At every completion, whether somebody waits or not."""
-        self.done += sorted(map(int, completed), key=lambda row: (self.submit[row], row))
+        for row in sorted(map(int, completed), key=lambda row: (self.submit[row], row)):
+            self.done.append(row)
+            user = None if self.user is None else self.user[row]
+            self.done_of.setdefault((user, self.gpus[row]), []).append(row)
 
     def begin(self, left: dict[int, float]) -> None:
         """At the beginning of a pass. left: by row, of all that wait or run."""
@@ -100,10 +105,10 @@ class Predictions:
         }
         if self.user is None:
             return weights
-        own = [row for row in reversed(self.done) if (self.user[row], self.gpus[row]) == (user, gpus)]
+        own = self.done_of.get((user, gpus), [])
         total, weight = 0.0, 1.0
         recent: Weights = {}
-        for row in own[:LATEST]:
+        for row in own[: -LATEST - 1 : -1]:
             recent[self.bins[row]] = recent.get(self.bins[row], 0.0) + weight
             total += weight
             weight *= 0.9

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from ringbco.checker.clock import instant
 from ringbco.checker.inputs import EVICTED, PREEMPTED, RunInputs
@@ -21,13 +23,19 @@ class Protection:
     def __init__(self, inputs: RunInputs) -> None:
         options, may = inputs.options, inputs.jobs.plain.get("preemptible")
         most = options.get("max_preemptions")
-        self.after, self.slot = float(options.get("preempt_after") or 0.0), inputs.slot
+        self.after, self.slot = self._after(options), inputs.slot
         self.most = math.inf if most is None else int(most)
         stops = inputs.preempts or inputs.decides or bool(options.get("evict"))
         self.kept = None if may is None or not options.get("keep_unpreemptible") else ~may.astype(bool)
         given = self.after > 0.0 or self.most < math.inf or self.kept is not None
         self.is_on = stops and not inputs.follows and given
         self.stopped: Counter[int] = Counter()
+
+    @staticmethod
+    def _after(options: Mapping[str, Any]) -> float:
+        said = options.get("preempt_after")
+        usual = 2.0 * options["preempt_cost"] if options["policy"] == "repack" else 0.0
+        return float(usual if said is None else said)
 
     def keeps(self, job: int) -> bool:
         """Whether a job is protected for good."""
