@@ -102,7 +102,24 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "shares": Feature({"gpu_share": [0.5, None] * 4}),
     "pods": Feature({"gpus_per_pod": [1, 2] * 3 + [1, 1]}),
     "outages": Feature({}, {"outages": _frame(server=[0], down_at=[15.0], up_at=[60.0])}),
+    "drains": Feature({}, {"outages": _frame(server=[0], down_at=[15.0], up_at=[60.0], kind=["drain"])}),
+    "after": Feature(
+        {
+            "after": [None] * 4 + ["j0", "j1", "j4", "j5"],
+            "think_time": [None] * 4 + [4.0, None, None, 0.0],
+        }
+    ),
     "evict": Feature({"priority": [0, 1] * 4}, {"evict": True}),
+    "evict options": Feature(
+        {"priority": [0, 1] * 4, "preemptible": [True] * 5 + [False] * 3},
+        {
+            "evict": True,
+            "victims": "youngest",
+            "evict_after": 7.0,
+            "evict_loses": True,
+            "keep_unpreemptible": True,
+        },
+    ),
     "quota": Feature({}, {"quota": _frame(user=["u"], gpus=[4], borrow=[True])}),
     "services": Feature(
         {},

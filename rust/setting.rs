@@ -33,6 +33,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` if none are named.
     pub(crate) user: Option<&'a [u32]>,
+    /// Predicted run times of whole jobs, s (`Predict::Column`), and estimates of backfilling (`Estimate::Column`). NaN
+    /// or <= 0 where a job has none.
+    pub(crate) predicted: Option<&'a [f64]>,
+    pub(crate) estimated: Option<&'a [f64]>,
     /// Keys, least first (`Order::Column`); `None` where they come from outside.
     pub(crate) key: Option<&'a [f64]>,
     /// The owner of each job, and the owners' shares (`Order::Fairshare`).
@@ -66,6 +70,11 @@ impl<'a> Setting<'a> {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
     }
 
+    /// Returns the prediction of a job in the column that the run was given, s, if it has one.
+    pub(crate) fn prediction(&self, job: Job) -> Option<f64> {
+        self.predicted.map(|predicted| predicted[job.index()]).filter(|&seconds| seconds > 0.0)
+    }
+
     /// Returns whether estimated run times are read: by EASY, and where maintenance is known ahead.
     pub(crate) fn reads_estimates(&self) -> bool {
         self.options.queue == Discipline::Easy || self.side.maintenance.is_some()
@@ -79,7 +88,10 @@ impl<'a> Setting<'a> {
     /// Returns whether jobs may be protected from being stopped for others.
     pub(crate) fn protects(&self) -> bool {
         let Options { max_preemptions, keep_unpreemptible, .. } = *self.options;
-        self.options.preempt_after() > 0.0
+        let (after, by_cost) = self.options.preempt_after();
+        let costs = || self.jobs.preempt_cost.is_some_and(|costs| costs.iter().any(|&cost| cost > 0.0));
+        after > 0.0
+            || by_cost > 0.0 && (self.options.preempt_cost > 0.0 || costs())
             || max_preemptions.is_some()
             || keep_unpreemptible && self.jobs.preemptible.is_some()
     }
@@ -105,6 +117,8 @@ impl<'a> Setting<'a> {
             arrivals: None,
             deadline: None,
             user: None,
+            predicted: None,
+            estimated: None,
             key: None,
             fair: None,
             server_gpus,

@@ -18,23 +18,11 @@ impl Options {
         self.interval.unwrap_or(60.0)
     }
 
-    /// Returns what a moved job pays, s without progress.
-    #[must_use]
-    pub fn move_cost(&self) -> f64 {
-        self.move_cost.unwrap_or(self.preempt_cost)
-    }
-
-    /// Returns the age of a stay, s, from which on its job may be stopped for others.
-    #[must_use]
-    pub fn preempt_after(&self) -> f64 {
-        let own = || if self.is(Is::Protects) { 2.0 * self.preempt_cost } else { 0.0 };
-        self.preempt_after.unwrap_or_else(own)
-    }
-
-    /// Returns what a resized job pays, s without progress.
-    #[must_use]
-    pub fn resize_cost(&self) -> f64 {
-        self.resize_cost.unwrap_or(self.preempt_cost)
+    /// Returns for how long a stay is safe from being stopped for others: so many seconds, and so many times what a
+    /// preemption of its job costs.
+    pub(crate) fn preempt_after(&self) -> (f64, f64) {
+        let by_cost = if self.is(Is::Protects) && self.preempt_after.is_none() { 2.0 } else { 0.0 };
+        (self.preempt_after.unwrap_or(0.0), by_cost)
     }
 
     /// Checks the options, each by itself and then together.

@@ -191,7 +191,9 @@ pub(crate) fn assemble(
         knows: Knows {
             outages: extras.side.outages.is_some(),
             room: extras.make_room(options),
-            losses: extras.side.outages.is_some() || options.evict_loses && extras.make_room(options),
+            losses: extras.side.outages.is_some()
+                || options.evict_loses && extras.make_room(options)
+                || options.preempt_loses,
             elastic: jobs.range.is_some(),
             limits: options.enforce_limits,
         },

@@ -240,6 +240,7 @@ class Model:
             self.told.get("victims", "least"),
             self.told.get("evict_after", 0.0),
             self.told.get("evict_loses", False),
+            self.told.get("preempt_loses", False),
         )
 
     def _queue(self) -> Queue | None:
@@ -254,6 +255,8 @@ class Model:
             tuple(users.index(job["user"]) for job in self.case.jobs) if text else None,
             self.told.get("reservations", 100),
             self._fair() if self.options.order == "fairshare" else None,
+            self._told("predict") or {},
+            self._told("estimate"),
         )
 
     def _fair(self) -> Fair:
@@ -281,7 +284,22 @@ class Model:
             self.told.get("move_cost"),
             self.told.get("within", "fifo"),
             *self._protection(),
+            self._values("preempt_cost"),
+            2.0 if self.told["policy"] == "repack" and "preempt_after" not in self.told else 0.0,
         )
+
+    def _values(self, name: str) -> dict[int, float]:
+        """A column of numbers by row, without empty cells."""
+        values = ((row, job.get(name)) for row, job in enumerate(self.case.jobs))
+        return {row: value for row, value in values if value is not None}
+
+    def _told(self, option: str) -> dict[int, float] | None:
+        """The column that an option names, without what is no time; None where it names none."""
+        named = str(self.told.get(option))
+        if not named.startswith("column:"):
+            return None
+        values = self._values(named.removeprefix("column:"))
+        return {row: value for row, value in values.items() if value > 0.0}
 
     def _protection(self) -> tuple[float, float, frozenset[int]]:
         """Where jobs are stopped for others."""
@@ -290,14 +308,10 @@ class Model:
         keeps = stops and self.told.get("keep_unpreemptible", False)
         kept = (row for row, job in enumerate(self.case.jobs) if not job.get("preemptible", True))
         return (
-            self._protected_for() if stops else 0.0,
+            self.told.get("preempt_after", 0.0) if stops else 0.0,
             math.inf if most is None else most,
             frozenset(kept if keeps else ()),
         )
-
-    def _protected_for(self) -> float:
-        usual = 2 * self.told.get("preempt_cost", 30.0) if self.told["policy"] == "repack" else 0.0
-        return float(self.told.get("preempt_after", usual))
 
     def _interval(self, name: str) -> float | None:
         if name == "time-slice":
@@ -391,6 +405,7 @@ class Model:
                 shared,
                 exact=self.told.get("predict") == "exact",
                 tail=self.told.get("tail", 0.5),
+                predicted=self._told("predict"),
             )
         if self.decides:
             world = decided.world(self, claims, world, sharing)
@@ -433,10 +448,11 @@ class Model:
             told.get("interval"),
             told.get("start_cost", 0.0),
             pause,
-            told.get("move_cost", pause),
-            told.get("resize_cost", pause),
+            told.get("move_cost"),
+            told.get("resize_cost"),
             noise,
             *self._protection(),
+            self._values("preempt_cost"),
         )
         log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
         sharing = self._sharing()

@@ -65,7 +65,7 @@ def test_small_cases_with_quotas_end_by_themselves() -> None:
 
 
 def test_who_moves_at_once_has_still_evicted() -> None:
-    """j6 is within its quota and evicts j2; a plan for j3 then moves j6, which never held the first server."""
+    """j6, within its quota, evicts j2; a plan for j3 then moves j6, which never held the first server."""
     jobs = pl.DataFrame(
         {
             "job_id": ["j2", "j3", "j6"],

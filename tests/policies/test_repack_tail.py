@@ -10,6 +10,7 @@ import pytest
 
 import ringbco
 from cases.case import by_hand
+from cases.compare import agreed
 from core_run import CASES, LONG
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
@@ -88,6 +89,25 @@ def test_a_stay_is_protected_for_twice_the_cost(given: dict[str, float], stops: 
     stays = case.replay().allocations.sort("start_time")
     assert stays["job_id"].to_list() == ["j0", "j1", "j0"]
     assert stays["start_time"].to_list() == [0.0, stops, stops + 20.0]
+
+
+@pytest.mark.parametrize(("given", "stops"), [({}, 14.0), ({"preempt_after": 90.0}, 90.0)])
+def test_by_default_the_cost_is_the_job_s_own(given: dict[str, float], stops: float) -> None:
+    """As above; a's own cost of 7 s protects it for 14 s, and the rest of the pauses are as they were."""
+    case = by_hand(
+        [4],
+        "submit_time num_gpus duration preempt_cost",
+        [(0, 4, 1000, 7.0), (10, 4, 20, None)],
+        policy="repack",
+        predict="exact",
+        **given,
+    )
+    agreed(case)
+    outcome = case.replay()
+    assert list(ringbco.audit(outcome, case.frame())) == []
+    stays = outcome.allocations.sort("start_time")
+    assert stays["start_time"].to_list() == [0.0, stops, stops + 20.0]
+    assert stays["end_time"].max() == 1000.0 + 20.0 + 7.0
 
 
 def test_a_tail_beyond_one_is_refused() -> None:

@@ -163,7 +163,8 @@ class Rule:
         """These begin to wait, or did since the last pass."""
         if self.predictions is not None:
             for row in rows:
-                trusted = self.predictions.counts[self.predictions.gpus[row]] >= TRUSTED
+                many = self.predictions.counts[self.predictions.gpus[row]] >= TRUSTED
+                trusted = many or self.predictions.is_told(row)
                 self.ahead[row] = self.predictions.left(row) if trusted else 0.0
 
     # One pass.
@@ -192,6 +193,7 @@ class Rule:
         self.grade = self.grades(rows)
         held_back = [row for row in sorted(self.parts, key=view.fifo) if row not in self.grade]
         view.stop(held_back)
+        self.look()
         self.join(held_back)
         urgent = {row: self.strain(row) for row in view.waiting() if self.strain(row) >= self.limit}
         self.failed: set[Size] = set()
@@ -201,6 +203,12 @@ class Rule:
             self.walk(grade)
         self.look_again()
         self.queued = set(view.waiting())
+
+    def look(self) -> None:
+        """Who was evicted may have lost work, and has it again where it moved."""
+        self.left = {row: self.view.left(row) for row in self.left}
+        if self.predictions is not None:
+            self.predictions.see(self.left)
 
     def grades(self, rows: list[int]) -> dict[int, Grade]:
         """Who goes before whom; whoever may not run is left out."""
@@ -255,6 +263,7 @@ class Rule:
         gpus = self.gpus(row)
         if any((gpus, gpu_type) not in self.failed for gpu_type in self.view.tried(row)):
             if self.view.place(row):
+                self.look()
                 return []
             for gpu_type in self.view.tried(row):
                 if (gpus, gpu_type) in self.failed:
@@ -281,6 +290,7 @@ class Rule:
         if failed.issuperset(sizes):
             return False
         if self.view.place(row):
+            self.look()
             return True
         for size in sizes:
             if size not in failed:
@@ -297,6 +307,7 @@ class Rule:
             return None
         waited = set(self.view.waiting())
         evicted = self.view.make_room(row)
+        self.look()
         self.join(set(self.view.waiting()) - waited)
         return evicted
 
@@ -305,6 +316,7 @@ class Rule:
         self.view.put(plan.row, plan.mine)
         for row, parts in plan.moved.items():
             self.view.put(row, parts)
+        self.look()
         self.join(plan.evicted)
         return plan.evicted
 

@@ -64,7 +64,7 @@ def _refuse_rungs(table: JobTable, before: Rows, searches: NDArray[np.uint32]) -
                 free.append(then)
     stuck = [row for row in linked if needs.get(int(node[row])) and needs.get(int(node[before[row]]), 0)]
     if stuck:
-        wish = "no job that waits for trials of the search for which it is waited: they pause at rungs for it"
+        wish = "no circle of jobs and searches: the trials of a search wait for each other at rungs"
         _refuse(table, int(stuck[0]), wish, "leave it empty, or leave --search out")
 
 
