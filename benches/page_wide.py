@@ -64,9 +64,6 @@ def rivals(cost: float) -> dict[str, dict[str, Any]]:
 
 
 COSTS: Final = (30.0, 600.0, 1800.0)
-FEW_OF_VENUS: Final = ("18", "22", "26", "20 + 2")
-LONG: Final = ("elasticflow/cluster03",)
-"""Traces that are left out, as their runs take long."""
 DRAWS: Final = {"testbed": 16, "": 2}
 
 
@@ -111,14 +108,9 @@ def testbeds(given: TableInputs) -> Iterator[Case]:
 
 
 def public(given: TableInputs) -> Iterator[Case]:
-    """Of the page's other table: Philly on three quarters of its servers, where jobs wait, Venus on four
-    clusters, and elasticflow."""
-    for trace, servers in page_traces.cases(given):
-        full = trace.startswith("philly") and servers == f"{page_traces.CLUSTERS[trace][0].count}"
-        if trace in LONG or (trace == VENUS and servers not in FEW_OF_VENUS) or (full and servers != "1"):
-            continue
-        case = page_traces.Case(trace, servers)
-        yield Case(f"{trace}, {servers}", case.jobs(given), case.cluster, {})
+    """Public traces."""
+    for case in page_traces.cases(given):
+        yield Case(f"{case.trace}, {case.servers}", case.jobs(given), case.cluster, {})
 
 
 def similar(seed: int, jobs: int = 400) -> pl.DataFrame:

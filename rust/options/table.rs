@@ -314,7 +314,7 @@ options! {
             .panel(PREEMPTION)
             .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job without one (empty, or <= 0) is as without the option.");
         /// How much of the promise to waiting jobs holds where predictions fail, from 0 to 1.
-        tail: f64 = 0.5 => Entry::number("tail", 0.0, 1.0, "a number from 0 to 1")
+        tail: f64 = 0.5 => Entry::number("tail", 0.0, 1.0, "a number >= 0 and <= 1")
             .of(Users::Policies)
             .panel(PREEMPTION)
             .help("repack with predicted run times: 1 makes a waiting job urgent by its progress alone, for the least worst slowdown; 0 by all that it is predicted to run, for the least mean (docs/repack.md#the-tail).");

@@ -111,5 +111,5 @@ def test_by_default_the_cost_is_the_job_s_own(given: dict[str, float], stops: fl
 
 
 def test_a_tail_beyond_one_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"option tail: 1.5: expected a number from 0 to 1"):
+    with pytest.raises(UsageError, match=r"option tail: 1.5: expected a number >= 0 and <= 1"):
         ringbco.replay(*busy(random.Random(0))[:2], policy="repack", tail=1.5)
