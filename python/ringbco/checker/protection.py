@@ -34,7 +34,7 @@ class Protection:
     @staticmethod
     def _after(inputs: RunInputs) -> Floats:
         said = inputs.options.get("preempt_after")
-        if said is not None or inputs.options["policy"] != "repack":
+        if said is not None or not inputs.protects:
             return np.full(inputs.jobs.submit.size, said or 0.0)
         cost, own = inputs.cost("preempt_cost"), inputs.jobs.plain.get("preempt_cost")
         costs = np.full(inputs.jobs.submit.size, cost) if own is None else np.where(np.isnan(own), cost, own)
