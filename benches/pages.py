@@ -29,9 +29,11 @@ import polars as pl
 
 import page_examples
 import page_features
+import page_predictions
 import page_published
 import page_sure
 import page_traces
+import page_wide
 import ringbco
 from page_tables import Note, TableInputs, filled, line, marked
 from ringbco.run.passes import COSTS, Load
@@ -320,7 +322,11 @@ ROWS: Final = (
     Row("bound", "bounds", page_sure.bounds, TRACES),
     Row("bound", "delays", page_sure.delays, TRACES),
     Row("repack", "repack", page_traces.repack, TRACES, slow=True),
-    Row("repack", "repack runs", page_traces.repack_runs, TRACES, slow=True),
+    Row("repack", "wide", page_wide.wide, PEERS, slow=True),
+    Row("repack", "costs", page_wide.costs, PEERS, slow=True),
+    Row("repack", "predictions", page_predictions.predictions, TRACES, slow=True),
+    Row("repack", "tail", page_wide.tails, PEERS, slow=True,
+        picture=("images/repack-tail.svg", page_wide.tails_picture)),
     Row("elastic", "traces", page_traces.described, TRACES),
     *(Row("elastic", part, partial(page_traces.elastic, part=part), TRACES, slow=True)
       for part in page_traces.ELASTIC_TABLES if part != page_traces.WINDOW),

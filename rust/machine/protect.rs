@@ -13,8 +13,10 @@ use crate::speed::Speed;
 /// The protections of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Protection {
-    /// Age of a stay, s, at which its protection ends.
+    /// Age of a stay at which its protection ends: so many seconds, and so many times what a preemption of its job
+    /// costs.
     after: f64,
+    by_cost: f64,
     /// A job is protected after this many of its stays have ended for others.
     most: u32,
     /// Whether a job with preemptible = false is protected.
@@ -39,12 +41,14 @@ impl Protection {
     /// made.
     pub(super) fn new(setting: &Setting<'_>, stops: bool) -> Option<Box<Self>> {
         let options = setting.options;
+        let (after, by_cost) = options.preempt_after();
         (setting.protects() && setting.log.is_none() && (stops || options.evict)).then(|| {
             Box::new(Self {
-                after: options.preempt_after,
+                after,
+                by_cost,
                 most: options.max_preemptions.unwrap_or(u32::MAX),
                 keeps: options.keep_unpreemptible,
-                looks: !options.reads("quantum") || options.preempt_after > options.quantum,
+                looks: !options.reads("quantum") || after > options.quantum,
                 stopped: vec![0; setting.jobs.len()],
                 ends: EventHeap::default(),
                 has_ended: false,
@@ -81,11 +85,15 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = stay.job.index();
         if protection.stopped[job] >= protection.most || protection.keeps && !self.jobs.may_be_evicted(job) {
             f64::INFINITY
-        } else if protection.after > 0.0 {
-            self.clock.arrival(self.clock.seconds(stay.start) + protection.after)
         } else {
-            f64::NEG_INFINITY
+            let after = self.protected_for(protection, stay.job);
+            if after > 0.0 { self.clock.arrival(self.clock.seconds(stay.start) + after) } else { f64::NEG_INFINITY }
         }
+    }
+
+    /// Returns for how long the stays of a job are protected, s.
+    fn protected_for(&self, protection: &Protection, job: Job) -> f64 {
+        protection.after + protection.by_cost * self.preempt_cost_of(job)
     }
 
     /// Returns whether the job at a slot is protected now.
@@ -112,16 +120,17 @@ impl<S: Speed> ClusterState<'_, S> {
     /// protected from it.
     pub(crate) fn may_not_stop(&self, slot: Slot) -> Option<String> {
         let protection = self.protection.as_ref().filter(|_| self.is_protected(slot) && !self.is_over_quota(slot))?;
-        let job = self.stays[slot.index()].job.index();
-        let stopped = protection.stopped[job];
-        Some(if protection.keeps && !self.jobs.may_be_evicted(job) {
+        let job = self.stays[slot.index()].job;
+        let stopped = protection.stopped[job.index()];
+        Some(if protection.keeps && !self.jobs.may_be_evicted(job.index()) {
             "it is protected: its preemptible is false, and the run has keep-unpreemptible".to_owned()
         } else if stopped >= protection.most {
             let most = protection.most;
             format!("it is protected: {stopped} of its stays were ended for others, and max-preemptions is {most}")
         } else {
-            let until = self.clock.seconds(self.protected_until(slot));
-            format!("it is protected until {until} s: its stay is younger than preempt-after, {} s", protection.after)
+            let (until, after) =
+                (self.clock.seconds(self.protected_until(slot)), self.protected_for(protection, job));
+            format!("it is protected until {until} s: its stay is younger than preempt-after, {after} s")
         })
     }
 

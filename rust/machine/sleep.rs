@@ -51,7 +51,7 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns what a job pays when it is resumed, s without progress.
     #[inline]
-    fn preempt_cost_of(&self, job: Job) -> f64 {
+    pub(super) fn preempt_cost_of(&self, job: Job) -> f64 {
         let own = self.jobs.preempt_cost.map_or(f64::NAN, |costs| costs[job.index()]);
         if own.is_nan() { self.pauses.resumed } else { own }
     }

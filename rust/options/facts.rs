@@ -37,6 +37,8 @@ registry!(
         Resizes => "resizes",
         /// It moves running jobs to make room for others.
         Moves => "moves",
+        /// It protects a stay for twice the preempt cost, unless told otherwise.
+        Protects => "protects",
         /// It refuses jobs, whatever the options.
         Refuses => "refuses",
         /// It reads how long a job will run.

@@ -244,8 +244,9 @@ options! {
         enforce_limits: bool = false => Entry::flag("enforce-limits")
             .panel(LIMITS)
             .help("End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not (docs/operators.md).");
-        /// Age of a stay, s, from which on its job may be stopped for others; 0: at once.
-        preempt_after: f64 = 0.0 => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+        /// Age of a stay, s, from which on its job may be stopped for others; `None` for what the policy says.
+        preempt_after: Option<f64> = None => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .or("0; twice the preempt-cost for repack")
             .unit("s")
             .of(Users::Any(&[Users::Policies, Users::Given(&["evict"])]))
             .panel(PREEMPTION)
@@ -312,6 +313,11 @@ options! {
             .form("history|exact|column:NAME")
             .panel(PREEMPTION)
             .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job without one (empty, or <= 0) is as without the option.");
+        /// How much of the promise to waiting jobs holds where predictions fail, from 0 to 1.
+        tail: f64 = 0.5 => Entry::number("tail", 0.0, 1.0, "a number >= 0 and <= 1")
+            .of(Users::Policies)
+            .panel(PREEMPTION)
+            .help("repack with predicted run times: 1 makes a waiting job urgent by its progress alone, for the least worst slowdown; 0 by all that it is predicted to run, for the least mean (docs/repack.md#the-tail).");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
         admission: bool = false => Entry::flag("admission")
             .of(Users::Policies)

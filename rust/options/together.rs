@@ -3,7 +3,7 @@
 //! Invariant: options that pass `validate` describe a run that is possible. For example, a turn of `time-slice` is
 //! longer than the pause with which it begins.
 
-use super::{ClockKind, Model, Options, PlanOptions, Table as _};
+use super::{ClockKind, Is, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
 
 impl Options {
@@ -16,6 +16,13 @@ impl Options {
     #[must_use]
     pub fn interval(&self) -> f64 {
         self.interval.unwrap_or(60.0)
+    }
+
+    /// Returns for how long a stay is safe from being stopped for others: so many seconds, and so many times what a
+    /// preemption of its job costs.
+    pub(crate) fn preempt_after(&self) -> (f64, f64) {
+        let by_cost = if self.is(Is::Protects) && self.preempt_after.is_none() { 2.0 } else { 0.0 };
+        (self.preempt_after.unwrap_or(0.0), by_cost)
     }
 
     /// Checks the options, each by itself and then together.

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import ringbco
 from cases.case import Case
@@ -39,13 +40,20 @@ def difference(case: Case, share: float = 0.0) -> str | None:
     ends = [_ends(run) for run in runs]
     until = min((event[0] for event in ends[0] ^ ends[1]), default=math.inf)  # type: ignore[type-var]
     first, second = (_decided(run, until) for run in runs)
-    if first == second:
+    pairs = list(zip(first, second, strict=False))
+    if len(first) == len(second) and all(same(*pair) for pair in pairs):
         return None
     at = next(
-        (number for number, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]),
+        (number for number, pair in enumerate(pairs) if not same(*pair)),
         min(len(first), len(second)),
     )
     return f"{first[at : at + 1]} or {second[at : at + 1]}, before an end differs at {until}"
+
+
+def same(event: Event, other: Event) -> bool:
+    """Progress is what is left of a run time, and so rounded by it."""
+    times: Any = event[0], other[0]
+    return math.isclose(*times, rel_tol=1e-12) and event[1:] == other[1:]
 
 
 def _other(job: dict[str, object], rng: Random, share: float) -> dict[str, object]:

@@ -286,6 +286,7 @@ class Model:
             self.told.get("within", "fifo"),
             *self._protection(),
             self._values("preempt_cost"),
+            2.0 if self.told["policy"] == "repack" and "preempt_after" not in self.told else 0.0,
         )
 
     def _values(self, name: str) -> dict[int, float]:
@@ -404,6 +405,7 @@ class Model:
                 self.types,
                 shared,
                 exact=self.told.get("predict") == "exact",
+                tail=self.told.get("tail", 0.5),
                 predicted=self._told("predict"),
             )
         if self.decides:

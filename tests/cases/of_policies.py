@@ -176,6 +176,12 @@ def predict(rng: Random, case: Case) -> None:
 
 
 @feature(0.5)
+def tail(rng: Random, case: Case) -> None:
+    if case.policy == "repack":
+        case.options["tail"] = rng.choice((0.0, 0.1, 0.8, 1.0))
+
+
+@feature(0.5)
 def estimate_factor(rng: Random, case: Case) -> None:
     case.options["estimate_factor"] = rng.choice((0.5, 2.0))
 

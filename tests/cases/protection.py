@@ -16,6 +16,7 @@ def protection(rng: Random, case: Case) -> None:
             case.span(rng, 1.0, 4.0),
             case.span(rng, 1.0, 12.0),
             pause,
+            0.0,
             case.options.get("interval") or 0.0,
         )
         case.options["preempt_after"] = rng.choice(own)

@@ -53,9 +53,9 @@ def test_who_has_the_least_mean_jct() -> None:
             told[policy] += ratio <= EQUAL
     first, *rest = sorted(told.values(), reverse=True)
     assert told[EXACT] == first
-    assert (rest[:3], rest[3]) == ([told["srtf"], told["srsf"], told["repack"]], 1)
-    assert rest[0] == rest[2]
-    assert numbers(finding(TEXT, "The least mean JCT")) == [0.1, first, len(DECIDED), rest[0], rest[3]]
+    assert (rest[:3], rest[3]) == ([told["repack"], told["srtf"], told["srsf"]], 1)
+    assert rest[1] == rest[2]
+    assert numbers(finding(TEXT, "The least mean JCT")) == [0.1, first, len(DECIDED), *rest[:2], rest[3]]
     idle = {case[0] for case in CASES if case not in DECIDED}
     assert len(idle) == 1
     assert f"on {idle.pop()} no policy" in finding(TEXT, "Nothing to decide")
@@ -74,8 +74,9 @@ def test_repack_against_those_that_know_as_much() -> None:
     worse = {case: round(100 * (ratio - 1), 1) for case, ratio in behind.items() if ratio > TIE}
     text = finding(TEXT, "repack")
     traces = ("philly/2869ce", "philly/51b7ef", HELIOS)
-    assert list(worse) == [(trace, speed) for trace in traces for speed in SPEEDS]
-    assert numbers(text)[-6:] == list(worse.values())
+    wanted = [(trace, speed) for speed in SPEEDS for trace in traces if (speed, trace) != (SLOW, traces[0])]
+    assert set(worse) == set(wanted)
+    assert numbers(text)[-5:] == [worse[case] for case in wanted]
     value = [0.02, sum(ratio <= TIE for ratio in exact), len(CASES), len(CASES) - len(worse), len(CASES)]
     assert numbers(text)[:5] == value
 

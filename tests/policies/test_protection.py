@@ -102,7 +102,11 @@ def test_repack_neither_stops_nor_moves_it() -> None:
     rows = [(0.0, 1, 500.0), (0.0, 1, 500.0), (1.0, 2, 10.0)]
     options = {"policy": "repack", "predict": "exact", "preempt_cost": 1.0, "placement": "consolidate"}
     free = by_hand(
-        [2, 2], "submit_time num_gpus duration", [*rows[:1], (0.0, 2, 400.0), *rows[2:]], **options
+        [2, 2],
+        "submit_time num_gpus duration",
+        [*rows[:1], (0.0, 2, 400.0), *rows[2:]],
+        **options,
+        preempt_after=0.0,
     )
     assert stays(free)["j2"][0][0] == 1.0
     held = by_hand(

@@ -147,12 +147,9 @@ def copied(world: Any, kind: type[World]) -> Any:
     if getattr(world, "rule", None) is not None:
         other.rule = copy.copy(world.rule)
         other.rule.view = _noting(type(world.rule.view))(other)
+        other.rule.ahead = dict(world.rule.ahead)
         if world.rule.predictions is not None:
-            # Counts are of the jobs that were done when they were taken last.
-            mine = other.rule.predictions = copy.copy(world.rule.predictions)
-            mine.done = world.rule.predictions.done[: world.counted]
-            mine.count()
-            mine.done = list(world.rule.predictions.done)
+            other.rule.predictions = copy.copy(world.rule.predictions)
     return other
 
 

@@ -98,8 +98,6 @@ def follower(base: type[World], record: Record) -> type[World]:
                 self.coming[job.submit].append(row)
             self.sums: dict[object, tuple[float, int]] = {}
             """Run times of jobs that are done, and how many: of a user and size, of a user, of all."""
-            self.counted = 0
-            """Of how many jobs that are done `repack` took its counts."""
 
         def instants(self) -> list[float]:
             """When something happens by the record, and where lists change, when there is a pass."""
@@ -162,11 +160,17 @@ def follower(base: type[World], record: Record) -> type[World]:
                 for row in self.waiting:
                     if row not in self.predictions:
                         self.predictions[row] = self.predict(row)
-            predictions = getattr(getattr(self, "rule", None), "predictions", None)
-            if predictions is not None and self.waiting:
-                done = len(predictions.done)
-                if done - self.counted > self.counted // 64:
-                    self.counted = done
+            if self.waiting:
+                self.see_queue()
+
+        def see_queue(self) -> None:
+            """Whom `repack` finds waiting, with what it predicts for those who did not wait before."""
+            rule = getattr(self, "rule", None)
+            if rule is not None and rule.predictions is not None:
+                new = set(self.waiting) - rule.queued
+                rule.predictions.begin({row: self.at_best(row) for row in new})
+                rule.join(new)
+                rule.queued = set(self.waiting)
 
         def decide(self) -> None:
             """What the log has of this instant."""
@@ -196,6 +200,8 @@ def follower(base: type[World], record: Record) -> type[World]:
                     run = self.run_of(stay.row)
                     assert run.start == self.now, f"the log does not begin {stay}"
                     assert sorted(s for s, _ in run.gpus) == stay.servers, f"the log has no {stay}"
+            if verbs:
+                self.see_queue()
             if verbs or record.ended.get(self.now):
                 self.new_rates()
 

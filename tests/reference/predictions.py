@@ -77,6 +77,8 @@ class Predictions:
         self.bins = [bin_of(seconds) for seconds in whole]
         self.done: list[int] = []
         """In order of completion."""
+        self.done_of: dict[tuple[str | None, float], list[int]] = {}
+        """The same of each user and size."""
         self.counts: Counter[float | None] = Counter()
         """How many are done, by size; under None those of all sizes."""
         self.bins_of: dict[float | None, Counter[int]] = {None: Counter()}
@@ -85,7 +87,10 @@ class Predictions:
     def news(self, completed: Iterable[int]) -> None:
         """At every completion, whether somebody waits or not."""
         rows = sorted(map(int, completed), key=lambda row: (self.submit[row], row))
-        self.done += rows
+        for row in rows:
+            self.done.append(row)
+            user = None if self.user is None else self.user[row]
+            self.done_of.setdefault((user, self.gpus[row]), []).append(row)
         if self.by_ratio is not None:
             self.by_ratio.news(row for row in rows if row in self.predicted)
 
@@ -125,9 +130,14 @@ class Predictions:
         self.counts = Counter({size: len(rows) for size, rows in alike.items()})
         self.bins_of = {size: Counter(self.bins[row] for row in rows) for size, rows in alike.items()}
 
+    def is_told(self, row: int) -> bool:
+        """Whether the prediction in its column counts."""
+        return self.is_used and row in self.predicted
+
     def left(self, row: int) -> float:
         """What is predicted to be left of a job, which waits or runs."""
-        if self.by_ratio is not None and self.is_used and row in self.predicted:
+        if self.is_told(row):
+            assert self.by_ratio is not None
             # As the page does: no float is negative here.
             progress = self.scaled(row, max(0.0, self.progress[row]))
             return self.by_ratio.index(row, progress) / UNIT * self.predicted[row]
@@ -150,10 +160,10 @@ class Predictions:
         }
         if self.user is None:
             return weights
-        own = [row for row in reversed(self.done) if (self.user[row], self.gpus[row]) == (user, gpus)]
+        own = self.done_of.get((user, gpus), [])
         total, weight = 0.0, 1.0
         recent: Weights = {}
-        for row in own[:LATEST]:
+        for row in own[: -LATEST - 1 : -1]:
             recent[self.bins[row]] = recent.get(self.bins[row], 0.0) + weight
             total += weight
             weight *= 0.9

@@ -29,6 +29,12 @@ class Preemption:
     """Rows that are protected for good."""
     own: Mapping[int, float] = field(default_factory=dict)
     """By row the cost of a preemption, where a job has its own."""
+    by_cost: float = 0.0
+    """A stay is protected for so many times that cost, too."""
+
+    def protected_for(self, row: int) -> float:
+        """Seconds of a stay for which a job is protected."""
+        return self.after + self.by_cost * self.price(row, None)
 
     def price(self, row: int, given: float | None) -> float:
         """What a job pays that is resumed, or changes its GPUs; given: what an option says of a change."""

@@ -15,7 +15,8 @@ class Protecting:
         stopped = sum(how != "moved" for _, how in self.stops[run.row])
         if stopped >= self.rules.most or run.row in self.rules.kept:
             return math.inf
-        return self.seconds(run.start) + self.rules.after if self.rules.after > 0 else -math.inf
+        after = self.rules.protected_for(run.row)
+        return self.seconds(run.start) + after if after > 0 else -math.inf
 
     def is_protected(self, row: int) -> bool:
         own = [run for run in self.running if run.row == row and not self.is_new(run)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from reference.predictions import Predictions
@@ -18,6 +18,8 @@ from reference.repack_view import Parts, View
 
 TRIED = 3
 """Offers that are tried for one need."""
+TRUSTED = 10
+"""Jobs of a size that are done before a prediction counts in a reference time."""
 
 Order = tuple[float, int, tuple[float, ...]]
 """(key, the less the higher its priority, fifo)."""
@@ -79,11 +81,15 @@ class ClusterCopy:
 class Rule:
     """`repack` from scratch at each pass.
 
-    predictions: of what is left of a job; None where that is known.
+    predictions: of what is left of a job; None where that is known. tail: `--tail`.
     """
 
-    def __init__(self, view: View, predictions: Predictions | None = None) -> None:
-        self.view, self.predictions = view, predictions
+    def __init__(self, view: View, predictions: Predictions | None = None, tail: float = 0.5) -> None:
+        self.view, self.predictions, self.tail = view, predictions, tail
+        self.ahead: dict[int, float] = {}
+        """Of a job, what was predicted to be left when it joined the queue."""
+        self.queued: set[int] = set()
+        """Who waited at the end of the last pass."""
         self.next = math.inf
         """When the next pass is due if nothing happens."""
 
@@ -112,7 +118,7 @@ class Rule:
         """w of the page."""
         gpus, sizes = self.gpus(row), self.view.sizes
         known = self.predictions is None
-        return min(gpus, max(sizes.values())) if known and 2 * gpus > sum(sizes.values()) else gpus
+        return min(gpus, max(sizes.values())) if known and 3 * gpus >= sum(sizes.values()) else gpus
 
     def key(self, row: int) -> float:
         return self.weight(row) * self.rem(row)
@@ -144,12 +150,22 @@ class Rule:
         return self.gpus(winner) + sum(gpus for gpus in others if gpus <= beside)
 
     def yardstick(self, row: int) -> float:
-        """span of the page."""
-        return (
-            self.view.whole(row)
-            if self.predictions is None
-            else max(0.0, self.view.whole(row) - self.left[row])
-        )
+        """ref of the page."""
+        if self.predictions is None:
+            return self.view.whole(row)
+        progress = max(0.0, self.view.whole(row) - self.left[row])
+        if self.tail == 0:
+            return progress + self.ahead[row]
+        unseen = 10 + max(0.0, self.view.cost - 120)
+        return progress + min(self.ahead[row], (unseen + progress) * ((1 - self.tail) / self.tail))
+
+    def join(self, rows: Iterable[int]) -> None:
+        """These begin to wait, or did since the last pass."""
+        if self.predictions is not None:
+            for row in rows:
+                many = self.predictions.counts[self.predictions.gpus[row]] >= TRUSTED
+                trusted = many or self.predictions.is_told(row)
+                self.ahead[row] = self.predictions.left(row) if trusted else 0.0
 
     # One pass.
 
@@ -172,9 +188,13 @@ class Rule:
         self.left = {row: view.left(row) for row in rows}
         if self.predictions is not None:
             self.predictions.begin(self.left)
+        self.join(set(view.waiting()) - self.queued)
         self.limit = max(16.0, 4 * sum(map(self.gpus, rows)) / sum(view.sizes.values()))
         self.grade = self.grades(rows)
-        view.stop([row for row in sorted(self.parts, key=view.fifo) if row not in self.grade])
+        held_back = [row for row in sorted(self.parts, key=view.fifo) if row not in self.grade]
+        view.stop(held_back)
+        self.look()
+        self.join(held_back)
         urgent = {row: self.strain(row) for row in view.waiting() if self.strain(row) >= self.limit}
         self.failed: set[Size] = set()
         self.passed: dict[int, float] = {}  # D of the page, by type
@@ -182,6 +202,7 @@ class Rule:
             self.relieve([row for row in urgent if self.grade.get(row) == grade])
             self.walk(grade)
         self.look_again()
+        self.queued = set(view.waiting())
 
     def look(self) -> None:
         """Who was evicted may have lost work, and has it again where it moved."""
@@ -282,8 +303,12 @@ class Rule:
 
     def make_room(self, row: int) -> list[int] | None:
         """By the machine's eviction, but no guest: who was evicted; None where that cannot be."""
-        evicted = self.view.make_room(row) if self.view.evicts and self.grade[row][0] == 0 else None
+        if not self.view.evicts or self.grade[row][0] != 0:
+            return None
+        waited = set(self.view.waiting())
+        evicted = self.view.make_room(row)
         self.look()
+        self.join(set(self.view.waiting()) - waited)
         return evicted
 
     def carry_out(self, plan: ClusterCopy) -> list[int]:
@@ -292,6 +317,7 @@ class Rule:
         for row, parts in plan.moved.items():
             self.view.put(row, parts)
         self.look()
+        self.join(plan.evicted)
         return plan.evicted
 
     def pays(self, plan: ClusterCopy, wait: float) -> bool:

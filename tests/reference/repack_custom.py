@@ -28,9 +28,15 @@ class Repack(ringbco.Policy):
     clairvoyant = True
     evicts = False
 
-    def __init__(self, tau: NDArray[np.float64], cost: float, predictions: Predictions | None = None) -> None:
+    def __init__(
+        self,
+        tau: NDArray[np.float64],
+        cost: float,
+        predictions: Predictions | None = None,
+        tail: float = 0.5,
+    ) -> None:
         self.tau, self.cost = tau, cost
-        self.rule = Rule(self, predictions)
+        self.rule = Rule(self, predictions, tail)
         self.resumes: dict[int, float] = {}
         """When the pause of a running job ends."""
         self.ran: set[int] = set()

@@ -28,6 +28,7 @@ def repack_world(
     sharing: Sharing | None = None,
     *,
     exact: bool,
+    tail: float = 0.5,
     predicted: Mapping[int, float] | None = None,
 ) -> type[PreemptWorld]:
     """The model `base`, one of priorities, under `repack`. users: by row; None where none is named.
@@ -51,7 +52,7 @@ def repack_world(
                 gpus = [weight(self.jobs[row]) if row in self.jobs else 0 for row in range(count)]
                 whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
                 predictions = Predictions(submit, gpus, users, whole, predicted)
-            return Rule(WorldView(self), predictions)
+            return Rule(WorldView(self), predictions, tail)
 
         def complete(self, run: RunningJob) -> None:
             super().complete(run)

@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.measured import Speeds, read_speeds
-from ringbco.audits.options import decides_itself, options_of, preempts, resizes
+from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
 from ringbco.checker.idle import Placeable
@@ -96,6 +96,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
+        protects=policy_is(options, "protects"),
         resizes=resizes(options),
         decides=decides_itself(options),
         follows=str(options["policy"]).startswith("log:"),

@@ -135,7 +135,8 @@ class LeastBusy(NamedTuple):
 class RunInputs(Settings):
     """A run before it starts.
 
-    options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
+    options: as run.toml has them. preempts, resizes: whether the policy may do so. protects:
+    whether it protects stays for twice the preempt cost, unless told otherwise. decides: whether it is a
     log or in Python, so that only it knows which jobs it refuses. follows: whether it is a log. by_gpus:
     whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas:
     None for a run that knows none.
@@ -145,6 +146,7 @@ class RunInputs(Settings):
     cluster: Cluster
     options: Mapping[str, Any]
     preempts: bool = False
+    protects: bool = False
     resizes: bool = False
     decides: bool = False
     follows: bool = False

@@ -63,12 +63,14 @@ def all_predicted(run: Mapping[str, Any]) -> bool:
 
 
 def of_policy(policy: Preset) -> tuple[bool, list[str]]:
-    """Whether a policy of the registry reads run times, and with which of its own options it does, too."""
+    """Whether a policy of the registry reads run times; if not, with which of its own options it does."""
     plain = {part: getattr(policy, part) for part in ("order", "placement", "queue")}
     plain["policy"] = policy.name
     known = _read({"options": plain})
+    if known:
+        return True, []
     more = {name: _read({"options": plain | {name: value}}) for name, value in _VALUES.items()}
-    return bool(known), [f"with --{_said(name)}" for name, read in more.items() if len(read) > len(known)]
+    return False, [f"with --{_said(name)}" for name, read in more.items() if read]
 
 
 def _said(option: str) -> str:

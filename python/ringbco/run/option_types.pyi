@@ -151,9 +151,10 @@ class Options(TypedDict, total=False):
     """End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not
     (docs/operators.md). Default: false.
     """
-    preempt_after: float
+    preempt_after: float | None
     """Preemptive policies and --evict: seconds for which a started job is safe from preemption, its
-    pause included. 0: not at all (docs/operators.md). Default: 0.
+    pause included. 0: not at all (docs/operators.md). Default: 0; twice the preempt-cost for
+    repack.
     """
     max_preemptions: int | None
     """Preemptive policies and --evict: preemptions after which a job is no longer stopped for others
@@ -192,6 +193,11 @@ class Options(TypedDict, total=False):
     """qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded
     run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job
     without one (empty, or <= 0) is as without the option. Default: history.
+    """
+    tail: float
+    """repack with predicted run times: 1 makes a waiting job urgent by its progress alone, for the
+    least worst slowdown; 0 by all that it is predicted to run, for the least mean
+    (docs/repack.md#the-tail). Default: 0.5.
     """
     admission: bool
     """edf: refuse a job that would miss its deadline even if it ran alone. Default: accept all."""

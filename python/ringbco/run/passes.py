@@ -190,7 +190,7 @@ def check_passes(
 
 def _check_looks(policy: Policy, options: Mapping[str, Any], workload: Workload) -> None:
     """Raises UsageError where decisions look at all waiting jobs, and the jobs' ends alone bring too many."""
-    protects = options["preempt_after"] > 0.0 or options["max_preemptions"] is not None
+    protects = (options["preempt_after"] or 0.0) > 0.0 or options["max_preemptions"] is not None
     protects |= options["keep_unpreemptible"] and "preemptible" in workload.table.frame.columns
     if policy.preemption == "elasticflow":
         each, why = _FLOW, "jobs with deadlines"

@@ -80,6 +80,8 @@ pub(super) struct Repack<F> {
     /// for some there.
     failed: Vec<(u32, usize)>,
     ahead: Vec<u64>,
+    /// Jobs that have joined the queue since the last pass.
+    joined: Vec<Job>,
     /// The latest plan that did not pay, its requester, and the count of changes at that time.
     found: Option<(u64, Requester, Relocation)>,
 }
@@ -138,14 +140,28 @@ impl<F: RunTimes> Repack<F> {
             changed: false,
             failed: Vec::new(),
             ahead: vec![0; setting.num_pools()],
+            joined: Vec::new(),
             found: None,
         }
     }
 
-    /// Records that the job waits from now on.
+    /// Records that the job waits from now on, between two passes.
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.server_index.run_times.join(state, job);
-        self.server_index.strains.join(state, job, self.server_index.run_times.reference_time_waiting(state, job));
+        self.joined.push(job);
+    }
+
+    /// Records the same during a pass.
+    fn rejoin<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.server_index.run_times.join(state, job);
+        self.queue(state, job);
+    }
+
+    /// Determines when a waiting job is to be checked.
+    fn queue<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let ServerIndex { run_times, strains, .. } = &mut self.server_index;
+        run_times.queued(job);
+        strains.join(state, job, run_times.reference_time_waiting(state, job));
     }
 
     /// Starts a waiting job where it was placed.
@@ -176,7 +192,7 @@ impl<F: RunTimes> Repack<F> {
             self.start(state, job);
         }
         self.is_other |= !evicted.is_empty();
-        evicted.iter().for_each(|&(_, victim)| self.join(state, victim));
+        evicted.iter().for_each(|&(_, victim)| self.rejoin(state, victim));
         self.evicted = evicted;
         placed
     }
@@ -246,7 +262,7 @@ impl<F: RunTimes> Repack<F> {
             self.start_at(state, job, &[(server, state.asks(job))]);
         }
         for &victim in &relocation.evicted {
-            self.join(state, victim);
+            self.rejoin(state, victim);
         }
     }
 
@@ -270,10 +286,11 @@ impl<F> Named for Repack<F> {
         about: "least num_gpus x remaining run time; moves and evicts to make room",
         paper: "ringbco",
         knows: Feature::ALL,
-        is: &[Is::Moves],
+        is: &[Is::Moves, Is::Protects],
         options: &[
             "preempt-cost",
             "predict",
+            "tail",
             "preempt-after",
             "max-preemptions",
             "keep-unpreemptible",
@@ -332,6 +349,9 @@ impl<S: Speed, F: RunTimes> Policy<S> for Repack<F> {
         self.changed = false;
         state.see_openings();
         self.server_index.begin(state);
+        for job in std::mem::take(&mut self.joined) {
+            self.queue(state, job);
+        }
         if state.has_quotas() {
             self.reclassify(state);
         }
@@ -356,6 +376,10 @@ impl<S: Speed, F: RunTimes> Policy<S> for Repack<F> {
     fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
         let (mut run_times, mut strains) = (self.server_index.run_times.clone(), self.server_index.strains.clone());
         run_times.begin(state, &mut Vec::new());
+        for &job in &self.joined {
+            run_times.queued(job);
+            strains.join(state, job, run_times.reference_time_waiting(state, job));
+        }
         let limit = strains.begin(state);
         strains.begin_walk(state, limit);
         let mut queue: Vec<Job> =

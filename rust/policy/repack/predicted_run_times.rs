@@ -20,6 +20,11 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 /// A job's next bin is looked for this share of the time early, since times are rounded.
 const SLACK: f64 = 1e-9;
 
+/// Seconds that are added to the progress of any job where a prediction counts, and what is cheap for a preemption,
+/// s: what it costs beyond that is added, too.
+const UNSEEN: f64 = 10.0;
+const CHEAP: f64 = 120.0;
+
 /// The predictions.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct PredictedRunTimes<'a> {
@@ -43,6 +48,10 @@ pub(in crate::policy) struct PredictedRunTimes<'a> {
     /// job's present entry from older ones.
     edges: BinaryHeap<Reverse<(u64, Job, u32)>>,
     term: Vec<u32>,
+    /// By job: what was predicted to be left when it joined the queue, s; 0 where too few jobs were done.
+    ahead: Vec<f64>,
+    /// How much of it counts at most, for each second of progress and of `UNSEEN`.
+    ahead_per_progress: f64,
 }
 
 impl<'a> PredictedRunTimes<'a> {
@@ -63,12 +72,35 @@ impl<'a> PredictedRunTimes<'a> {
             stale: Vec::new(),
             edges: BinaryHeap::new(),
             term: vec![0; jobs],
+            ahead: vec![0.0; jobs],
+            ahead_per_progress: (1.0 - setting.options.tail) / setting.options.tail,
         }
+    }
+
+    /// Returns the run time, s, that a waiting job has behind it on the fewest servers without contention.
+    fn progress_waiting<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        f64::max(0.0, self.whole_run_time[job.index()] - state.left_at_best(job, self.seconds_per_work[job.index()]))
+    }
+
+    /// Returns the same of a running job now.
+    fn progress_running<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        f64::max(
+            0.0,
+            self.whole_run_time[stay.job.index()]
+                - state.left_at_best_of(stay, self.seconds_per_work[stay.job.index()]),
+        )
+    }
+
+    /// Returns the reference time, s, of a job with that progress, s, where a preemption costs so many seconds.
+    fn reference_time(&self, job: Job, progress: f64, cost: f64) -> f64 {
+        let unseen = UNSEEN + f64::max(0.0, cost - CHEAP);
+        // With a tail of 0 everything counts: the product is infinite.
+        progress + f64::min(self.ahead[job.index()], (unseen + progress) * self.ahead_per_progress)
     }
 
     /// Records when a running job may reach the next bin.
     fn expect_edge<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
-        let progress = self.reference_time_running(state, stay);
+        let progress = self.progress_running(state, stay);
         let by_ratio = self.ratios.as_ref().and_then(|ratios| ratios.next_edge(stay.job, progress));
         let more = by_ratio.unwrap_or_else(|| self.predictor.next_edge(progress)) - progress;
         let time = state.seconds() + state.pause_left_of(stay) + more;
@@ -87,7 +119,7 @@ impl<'a> PredictedRunTimes<'a> {
     #[cold]
     fn join_by_ratio<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         let (j, units) = (job.index(), state.units(job));
-        let left = self.left_after(job, self.reference_time_waiting(state, job));
+        let left = self.left_after(job, self.progress_waiting(state, job));
         let (class, own) = ((units, 0), self.key(units, left));
         self.queues.insert(class, units, 0, (own, job));
         if let Some(ratios) = &mut self.ratios {
@@ -187,20 +219,22 @@ impl RunTimes for PredictedRunTimes<'_> {
         is_new
     }
 
+    fn queued(&mut self, job: Job) {
+        let by_ratio = self.ratios.as_ref().is_some_and(|ratios| ratios.is_used_for(job));
+        let is_trusted = by_ratio || self.predictor.is_trusted(self.group[job.index()]);
+        self.ahead[job.index()] = if is_trusted { self.remaining_waiting(job) } else { 0.0 };
+    }
+
     fn reference_time_waiting<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
-        f64::max(0.0, self.whole_run_time[job.index()] - state.left_at_best(job, self.seconds_per_work[job.index()]))
+        self.reference_time(job, self.progress_waiting(state, job), state.pause_seconds())
     }
 
     fn reference_time_running<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        f64::max(
-            0.0,
-            self.whole_run_time[stay.job.index()]
-                - state.left_at_best_of(stay, self.seconds_per_work[stay.job.index()]),
-        )
+        self.reference_time(stay.job, self.progress_running(state, stay), state.pause_seconds())
     }
 
     fn remaining_running<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        self.left_after(stay.job, self.reference_time_running(state, stay))
+        self.left_after(stay.job, self.progress_running(state, stay))
     }
 
     fn counted_gpus(&self, units: u32) -> f64 {
@@ -218,7 +252,7 @@ impl RunTimes for PredictedRunTimes<'_> {
         if self.ratios.is_some() {
             return self.join_by_ratio(state, job);
         }
-        let class = (self.group[job.index()], self.predictor.bin(self.reference_time_waiting(state, job)));
+        let class = (self.group[job.index()], self.predictor.bin(self.progress_waiting(state, job)));
         self.class[job.index()] = class;
         let units = state.units(job);
         let left = self.predictor.left(class);

@@ -23,6 +23,9 @@ const USER_WEIGHT: f64 = 3.0;
 const USER_DECAY: f64 = 0.9;
 const USER_MEMORY: usize = 40;
 
+/// Predictions of a size are trusted once so many of its jobs are done.
+const TRUSTED: u32 = 10;
+
 /// The counts are refreshed once more than 1 / `REFRESH_DIVISOR` as many jobs have completed since as they hold.
 const REFRESH_DIVISOR: usize = 64;
 
@@ -41,6 +44,8 @@ struct Group {
 struct Size {
     /// The number of jobs in each bin.
     count: Vec<u32>,
+    /// Their sum.
+    done: u32,
     /// Weights of the bins for a user without history; empty until asked for.
     weights: Vec<f64>,
 }
@@ -104,7 +109,7 @@ impl Predictor {
         let (sizes, groups) = (self.sizes.len(), self.groups.len() as u32);
         let size = *self.size_of.entry(units).or_insert(sizes);
         if size == sizes {
-            self.sizes.push(Size { count: vec![0; BINS], weights: Vec::new() });
+            self.sizes.push(Size { count: vec![0; BINS], done: 0, weights: Vec::new() });
         }
         let group = *self.group_of.entry((units, user)).or_insert(groups);
         if group == groups {
@@ -141,6 +146,7 @@ impl Predictor {
         for (size, bin) in self.fresh.drain(..) {
             self.all_sizes[bin as usize] += 1;
             self.sizes[size].count[bin as usize] += 1;
+            self.sizes[size].done += 1;
         }
         self.sizes.iter_mut().for_each(|size| size.weights.clear());
         self.groups.iter_mut().for_each(|group| group.predicted.clear());
@@ -150,6 +156,12 @@ impl Predictor {
     /// Returns where the bin of a time ends, s.
     pub(super) fn next_edge(&self, seconds: f64) -> f64 {
         self.edges.get(self.bin(seconds) as usize + 1).copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// Returns whether enough jobs of a group's size are done to trust a prediction.
+    pub(super) fn is_trusted(&self, group: u32) -> bool {
+        let size = self.groups[group as usize].size;
+        self.sizes[size].done >= TRUSTED
     }
 
     /// Returns the run time left, s, of a group's job whose progress is in a bin.

@@ -116,7 +116,7 @@ impl<F: RunTimes> Repack<F> {
         for job in stopped {
             let slot = self.server_index.unsettle(state, job);
             state.stop(slot);
-            self.join(state, job);
+            self.rejoin(state, job);
         }
         self.server_index.run_times.queues_mut().begin_walk(self.classes_of_priority.walked());
     }

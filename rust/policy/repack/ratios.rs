@@ -105,6 +105,11 @@ impl<'a> Ratios<'a> {
         Some(self.predicted[job.index()]).filter(|&predicted| self.is_used && predicted > 0.0)
     }
 
+    /// Returns whether a job's prediction is used.
+    pub(super) fn is_used_for(&self, job: Job) -> bool {
+        self.used(job).is_some()
+    }
+
     /// Returns the run time left, s, of a group's job with that progress, s, if its prediction is used.
     pub(super) fn left_of(&mut self, job: Job, group: u32, progress: f64) -> Option<f64> {
         let predicted = self.used(job)?;

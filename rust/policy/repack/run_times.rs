@@ -26,8 +26,11 @@ pub(in crate::policy) trait RunTimes: Clone + Send {
     /// Returns true if that of any running job may have changed.
     fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool;
 
+    /// Records, at the beginning of a pass, that it is the first one for which the job waits.
+    fn queued(&mut self, _job: Job) {}
+
     /// Returns the reference time of a waiting job, s: its whole run time on the fewest servers without contention or,
-    /// if that is unknown, its progress.
+    /// if that is unknown, its progress and a part of what was predicted to be left when it joined the queue.
     fn reference_time_waiting<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64;
 
     /// Returns the same of a running job now.
@@ -134,9 +137,9 @@ impl RunTimes for KnownRunTimes {
     }
 
     fn counted_gpus(&self, units: u32) -> f64 {
-        // No two gangs of more than half of the GPUs run side by side: among them only time counts.
-        let runs_alone = 2 * u64::from(units) > self.cluster_units;
-        f64::from(if runs_alone { units.min(self.largest_server_units) } else { units }) / self.units_per_gpu
+        // Few gangs of a third of the GPUs or more run side by side: among them only time counts.
+        let is_huge = 3 * u64::from(units) >= self.cluster_units;
+        f64::from(if is_huge { units.min(self.largest_server_units) } else { units }) / self.units_per_gpu
     }
 
     fn remaining_waiting(&mut self, job: Job) -> f64 {
