@@ -169,6 +169,7 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
         "aging",
         "interval",
         "max_preemptions",
+        "preempt_after",
         "move_cost",
         "resize_cost",
         "measure_from",
