@@ -202,8 +202,8 @@ class Case(NamedTuple):
 
 
 def cases(given: TableInputs) -> Iterator[Case]:
-    """Philly's clusters with three quarters of their servers, where jobs wait, Venus on one cluster of several
-    sizes and on its two, and elasticflow at two offered loads."""
+    """Philly's clusters with three quarters of their servers, where jobs wait, Venus on one cluster of
+    several sizes and on its two, and elasticflow at two offered loads."""
     for trace, groups in CLUSTERS.items():
         servers = groups[0].count
         if trace == VENUS:

@@ -90,8 +90,8 @@ def test_what_predictions_are_worth() -> None:
     assert len(philly) == 7
     good = {name: ends(row["sigma 1 / history"]) for name, row in philly.items()}
     assert sum(low >= 0.8 and high < 0.895 for low, high in good.values()) == 4
-    for name, most in (("philly/6214e9, 32", 0.91), ("philly/6c71a0, 16", 0.935), ("philly/ed69ec, 4", 0.975)):
-        assert good[name][1] < most
+    for name, worst in {"6214e9, 32": 0.91, "6c71a0, 16": 0.935, "ed69ec, 4": 0.975}.items():
+        assert good[f"philly/{name}"][1] < worst
     assert all(ends(row["sigma 1 in another order / history"]) == (1.0, 1.0) for row in PREDICTIONS)
     least = min(ends(row["sigma 2 / history"])[0] for row in philly.values())
     most = max(ends(row["sigma 2 / history"])[1] for row in PREDICTIONS)
