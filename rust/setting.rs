@@ -88,10 +88,9 @@ impl<'a> Setting<'a> {
     /// Returns whether jobs may be protected from being stopped for others.
     pub(crate) fn protects(&self) -> bool {
         let Options { max_preemptions, keep_unpreemptible, .. } = *self.options;
-        let (after, by_cost) = self.options.preempt_after();
+        let after = self.options.preempt_after();
         let costs = || self.jobs.preempt_cost.is_some_and(|costs| costs.iter().any(|&cost| cost > 0.0));
-        after > 0.0
-            || by_cost > 0.0 && (self.options.preempt_cost > 0.0 || costs())
+        after.map_or_else(|| self.options.preempt_loses || self.options.preempt_cost > 0.0 || costs(), |s| s > 0.0)
             || max_preemptions.is_some()
             || keep_unpreemptible && self.jobs.preemptible.is_some()
     }

@@ -13,10 +13,10 @@ use crate::speed::Speed;
 /// The protections of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Protection {
-    /// Age of a stay at which its protection ends: so many seconds, and so many times what a preemption of its job
-    /// costs.
-    after: f64,
-    by_cost: f64,
+    /// Age of a stay at which its protection ends, s; `None` for what its job's costs say.
+    after: Option<f64>,
+    /// What is added to those where a preempted job loses work, s, besides the checkpoint interval.
+    until_saved: Option<f64>,
     /// A job is protected after this many of its stays have ended for others.
     most: u32,
     /// Whether a job with preemptible = false is protected.
@@ -41,14 +41,14 @@ impl Protection {
     /// made.
     pub(super) fn new(setting: &Setting<'_>, stops: bool) -> Option<Box<Self>> {
         let options = setting.options;
-        let (after, by_cost) = options.preempt_after();
+        let after = options.preempt_after();
         (setting.protects() && setting.log.is_none() && (stops || options.evict)).then(|| {
             Box::new(Self {
                 after,
-                by_cost,
+                until_saved: options.preempt_loses.then_some(options.start_cost + options.checkpoint_cost),
                 most: options.max_preemptions.unwrap_or(u32::MAX),
                 keeps: options.keep_unpreemptible,
-                looks: !options.reads("quantum") || after > options.quantum,
+                looks: !options.reads("quantum") || after.is_none_or(|after| after > options.quantum),
                 stopped: vec![0; setting.jobs.len()],
                 ends: EventHeap::default(),
                 has_ended: false,
@@ -93,7 +93,9 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns for how long the stays of a job are protected, s.
     fn protected_for(&self, protection: &Protection, job: Job) -> f64 {
-        protection.after + protection.by_cost * self.preempt_cost_of(job)
+        let saved = |more: f64| 2.0 * self.preempt_cost_of(job) + (self.interval_of(job) + more);
+        let own = || protection.until_saved.map_or_else(|| 2.0 * self.preempt_cost_of(job), saved);
+        protection.after.unwrap_or_else(own)
     }
 
     /// Returns whether the job at a slot is protected now.
@@ -128,8 +130,7 @@ impl<S: Speed> ClusterState<'_, S> {
             let most = protection.most;
             format!("it is protected: {stopped} of its stays were ended for others, and max-preemptions is {most}")
         } else {
-            let (until, after) =
-                (self.clock.seconds(self.protected_until(slot)), self.protected_for(protection, job));
+            let (until, after) = (self.clock.seconds(self.protected_until(slot)), self.protected_for(protection, job));
             format!("it is protected until {until} s: its stay is younger than preempt-after, {after} s")
         })
     }

@@ -246,8 +246,7 @@ options! {
             .help("End a job once it has held GPUs for its time_limit, seconds over all stays, finished or not (docs/operators.md).");
         /// Age of a stay, s, from which on its job may be stopped for others; `None` for what the policy says.
         preempt_after: Option<f64> = None => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
-            .or("0; twice the preempt-cost for repack")
-            .unit("s")
+            .or("0; for repack twice the preempt-cost, and with --preempt-loses until it has saved work").unit("s")
             .of(Users::Any(&[Users::Policies, Users::Given(&["evict"])]))
             .panel(PREEMPTION)
             .help("Preemptive policies and --evict: seconds for which a started job is safe from preemption, its pause included. 0: not at all (docs/operators.md).");

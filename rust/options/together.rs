@@ -18,11 +18,9 @@ impl Options {
         self.interval.unwrap_or(60.0)
     }
 
-    /// Returns for how long a stay is safe from being stopped for others: so many seconds, and so many times what a
-    /// preemption of its job costs.
-    pub(crate) fn preempt_after(&self) -> (f64, f64) {
-        let by_cost = if self.is(Is::Protects) && self.preempt_after.is_none() { 2.0 } else { 0.0 };
-        (self.preempt_after.unwrap_or(0.0), by_cost)
+    /// Returns for how long a stay is safe from being stopped for others, s; `None` for what its job's costs say.
+    pub(crate) fn preempt_after(&self) -> Option<f64> {
+        self.preempt_after.or((!self.is(Is::Protects)).then_some(0.0))
     }
 
     /// Checks the options, each by itself and then together.

@@ -286,8 +286,16 @@ class Model:
             self.told.get("within", "fifo"),
             *self._protection(),
             self._values("preempt_cost"),
-            2.0 if self.told["policy"] == "repack" and "preempt_after" not in self.told else 0.0,
+            *self._by_cost(),
         )
+
+    def _by_cost(self) -> tuple[float, dict[int, float]]:
+        """How repack protects stays by what its jobs' preemptions cost and lose."""
+        if self.told["policy"] != "repack" or "preempt_after" in self.told:
+            return 0.0, {}
+        begins = self.told.get("start_cost", 0.0) + self.told.get("checkpoint_cost", 0.0)
+        saved = {row: every + begins for row, every in enumerate(self._failures().intervals)}
+        return 2.0, saved if self.told.get("preempt_loses") else {}
 
     def _values(self, name: str) -> dict[int, float]:
         """A column of numbers by row, without empty cells."""

@@ -119,9 +119,7 @@ def test_repack_by_ratios_is_that_of_the_reference_model(seed: int, monkeypatch:
         rows.append((submit, rng.choice((1, 1, 1, 2, 4)), duration, guess, rng.choice(("u0", "u1", None))))
     options: dict[str, Any] = {"policy": "repack", "predict": "column:guess", "preempt_cost": 5.0}
     options |= {"clock": "slot", "slot": 10.0} if seed == 1 else {}
-    # A stay that may end before its first checkpoint saves nothing, and jobs could take turns forever.
-    losing = {"preempt_loses": True, "checkpoint_interval": 20.0, "preempt_after": 30.0}
-    options |= losing if seed == 2 else {}
+    options |= {"preempt_loses": True, "checkpoint_interval": 20.0} if seed == 2 else {}
     used = []
     left = Predictions.left
 

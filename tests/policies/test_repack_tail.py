@@ -13,7 +13,7 @@ from cases.case import by_hand
 from cases.compare import agreed
 from core_run import CASES, LONG
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import UsageError
+from ringbco.errors import RingbcoError, UsageError
 from ringbco.trace.jobs import JobTable, from_frame
 from test_repack import agree
 
@@ -108,6 +108,42 @@ def test_by_default_the_cost_is_the_job_s_own(given: dict[str, float], stops: fl
     stays = outcome.allocations.sort("start_time")
     assert stays["start_time"].to_list() == [0.0, stops, stops + 20.0]
     assert stays["end_time"].max() == 1000.0 + 20.0 + 7.0
+
+
+@pytest.mark.parametrize(
+    ("given", "stops"),
+    [({}, 14.0 + 70.0 + 5.0), ({"checkpoint_interval": 20.0}, 39.0), ({"preempt_after": 12.0}, 12.0)],
+)
+def test_a_stay_that_loses_work_is_protected_until_it_has_saved(
+    given: dict[str, float], stops: float
+) -> None:
+    """As above; a's own interval of 70 s, or that of the run, and what a start and a save take are added."""
+    own = None if "checkpoint_interval" in given else 70.0
+    case = by_hand(
+        [4],
+        "submit_time num_gpus duration preempt_cost checkpoint_interval",
+        [(0, 4, 1000, 7.0, own), (10, 4, 20, None, None)],
+        policy="repack",
+        predict="exact",
+        preempt_loses=True,
+        start_cost=3.0,
+        checkpoint_cost=2.0,
+        **given,
+    )
+    agreed(case)
+    outcome = case.replay()
+    assert list(ringbco.audit(outcome, case.frame())) == []
+    assert outcome.allocations.sort("start_time")["start_time"][1] == stops
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_jobs_that_lose_work_come_to_their_end_under_load(seed: int) -> None:
+    """With a protection of twice the cost alone urgent jobs take turns without saving anything."""
+    jobs = ringbco.generate("philly", 300, seed=seed, gpus=64)
+    told = {"policy": "repack", "preempt_loses": True}
+    assert ringbco.replay(jobs, "3x8", **told).summary["lost_gpu_hours_by_cause"]["preemption"] > 0.0
+    with pytest.raises(RingbcoError, match="expected every job to come to its end"):
+        ringbco.replay(jobs, "3x8", preempt_after=60.0, **told)
 
 
 def test_a_tail_beyond_one_is_refused() -> None:

@@ -30,11 +30,13 @@ class Preemption:
     own: Mapping[int, float] = field(default_factory=dict)
     """By row the cost of a preemption, where a job has its own."""
     by_cost: float = 0.0
-    """A stay is protected for so many times that cost, too."""
+    """A stay is protected for so many times that cost, too..."""
+    until_saved: Mapping[int, float] = field(default_factory=dict)
+    """...and, by row, for what it then takes to save, s."""
 
     def protected_for(self, row: int) -> float:
         """Seconds of a stay for which a job is protected."""
-        return self.after + self.by_cost * self.price(row, None)
+        return self.after + self.by_cost * self.price(row, None) + self.until_saved.get(row, 0.0)
 
     def price(self, row: int, given: float | None) -> float:
         """What a job pays that is resumed, or changes its GPUs; given: what an option says of a change."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ringbco.checker.clock import instant
 from ringbco.checker.inputs import EVICTED, PREEMPTED, Floats, RunInputs
+from ringbco.checker.saves import Saves
 
 STOPPED = (PREEMPTED, EVICTED)
 """How a stay ends that is ended for others."""
@@ -38,7 +39,10 @@ class Protection:
             return np.full(inputs.jobs.submit.size, said or 0.0)
         cost, own = inputs.cost("preempt_cost"), inputs.jobs.plain.get("preempt_cost")
         costs = np.full(inputs.jobs.submit.size, cost) if own is None else np.where(np.isnan(own), cost, own)
-        return 2.0 * costs
+        if not inputs.options.get("preempt_loses"):
+            return 2.0 * costs
+        every = Saves(inputs).every(np.arange(costs.size))
+        return 2.0 * costs + (every + (inputs.cost("start_cost") + inputs.cost("checkpoint_cost")))
 
     def keeps(self, job: int) -> bool:
         """Whether a job is protected for good."""

@@ -153,8 +153,8 @@ class Options(TypedDict, total=False):
     """
     preempt_after: float | None
     """Preemptive policies and --evict: seconds for which a started job is safe from preemption, its
-    pause included. 0: not at all (docs/operators.md). Default: 0; twice the preempt-cost for
-    repack.
+    pause included. 0: not at all (docs/operators.md). Default: 0; for repack twice the preempt-
+    cost, and with --preempt-loses until it has saved work.
     """
     max_preemptions: int | None
     """Preemptive policies and --evict: preemptions after which a job is no longer stopped for others

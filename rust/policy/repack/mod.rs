@@ -7,6 +7,7 @@
 
 mod class_queues;
 mod draining;
+mod evicting;
 mod overdue;
 mod predicted_run_times;
 mod predictor;
@@ -119,11 +120,6 @@ fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, u
     state.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, state.cluster.pool_of(of))))
 }
 
-/// Returns whether one of those jobs asks for the same.
-fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) -> bool {
-    barren.iter().any(|&other| state.jobs.demand(other) == state.jobs.demand(job))
-}
-
 impl<F: RunTimes> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, run_times: impl FnOnce(ClassQueues) -> F) -> Self {
         let classes_of_priority = PriorityClasses::new(setting);
@@ -177,42 +173,6 @@ impl<F: RunTimes> Repack<F> {
     fn run<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let pause = if state.has_run(job) { state.pause_seconds() } else { 0.0 };
         self.server_index.run_times.remaining_waiting(job) + pause
-    }
-
-    /// Starts a waiting job that is not over quota by evicting others by the machine's rule, if that is possible.
-    fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
-        let priority_class = self.server_index.run_times.queues().priority_class_of(job);
-        if !self.evicts || self.classes_of_priority.is_over_quota(priority_class) || !state.makes_room() {
-            return false;
-        }
-        let mut evicted = std::mem::take(&mut self.evicted);
-        let placed = state.place_by_evicting(job, &mut evicted);
-        evicted.iter().for_each(|&(_, victim)| _ = self.server_index.unsettle(state, victim));
-        if placed {
-            self.start(state, job);
-        }
-        self.is_other |= !evicted.is_empty();
-        evicted.iter().for_each(|&(_, victim)| self.rejoin(state, victim));
-        self.evicted = evicted;
-        placed
-    }
-
-    /// Does the same for a job whose demand is barren from then on if it is not possible.
-    fn tries_to_evict<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
-        let placed = self.start_by_evicting(state, job);
-        if !placed && state.may_make_room(job) && !is_barren(state, job, &self.barren) {
-            self.barren.push(job);
-        }
-        placed
-    }
-
-    /// Drops demands that are no longer barren. Returns whether there are any.
-    fn review_barren<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
-        let before = self.barren.len();
-        if std::mem::take(&mut self.is_other) && self.evicts && before > 0 && state.makes_room() {
-            self.barren.retain(|&job| !state.can_evict_for(job));
-        }
-        self.barren.len() < before
     }
 
     /// Returns whether a plan costs less than waiting for GPUs that come free by themselves.

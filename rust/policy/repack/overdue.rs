@@ -7,10 +7,11 @@
 //! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
 //! shortest is found by descending.
 
+use super::evicting::is_barren;
 use super::relocation::Relocation;
 use super::run_times::RunTimes;
 use super::strain::strain;
-use super::{Repack, has_failed, is_barren};
+use super::{Repack, has_failed};
 use crate::ids::Job;
 use crate::machine::ClusterState;
 use crate::setting::Setting;
