@@ -381,6 +381,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "evict_after": 0.0,
         "evict_loses": False,
         "preempt_loses": False,
+        "tail": 0.5,
         "enforce_limits": False,
         "keep_unpreemptible": False,
         "interference": 0.0,
