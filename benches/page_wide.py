@@ -260,8 +260,9 @@ def costs(given: TableInputs) -> Iterator[str]:
                 f"{told.rival.preemptions:,}",
             ]
         yield line(case.name, *cells)
-    means = (["", f"{geometric_mean(own):.3f}", "", ""] for own in ratios.values())
-    yield line("geometric mean", *(cell for own in means for cell in own))
+    if not given.least:  # of a part it is another
+        means = (["", f"{geometric_mean(own):.3f}", "", ""] for own in ratios.values())
+        yield line("geometric mean", *(cell for own in means for cell in own))
 
 
 TAILS: Final = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0)
@@ -272,6 +273,7 @@ def tails(given: TableInputs) -> Iterator[str]:
     """What `--tail` trades: means against worst bounded slowdowns."""
     venus = (case for case in public(given) if case.name.startswith(VENUS))
     groups = {GENERATED: list(generated()), KEPT: [*testbeds(given), *venus]}
+    given.drawn_less |= given.least  # each row is a mean, of a part another one
     names = ("repack / best, geometric mean", "greatest", "worst bounded slowdown / promised")
     yield from head("--tail", *(f"{group}: {name}" for group in groups for name in names))
     rival = {

@@ -146,6 +146,20 @@ def test_jobs_that_lose_work_come_to_their_end_under_load(seed: int) -> None:
         ringbco.replay(jobs, "3x8", preempt_after=60.0, **told)
 
 
+@pytest.mark.parametrize("seed", [9, 66])
+def test_a_job_that_loses_work_and_waits_again_is_in_no_two_places(seed: int) -> None:
+    """It left the queue and joined it with another reference time since it was urgent, all at one instant."""
+    rnd, time, rows = random.Random(seed), 0.0, []
+    for _ in range(14):
+        time += rnd.randint(0, 60)
+        gpus, duration = rnd.choice((1, 1, 2, 3, 4)), float(rnd.randint(50, 600))
+        rows.append((time, gpus, duration, rnd.choice(("a", "b", "c"))))
+    limits = [{"vc": "a", "gpus": 2, "borrow": False}, {"vc": "b", "gpus": 4, "borrow": True}]
+    told = {"preempt_loses": True, "preempt_after": 0.0, "preempt_cost": 0.0, "checkpoint_interval": 200.0}
+    case = by_hand([4, 4], "submit_time num_gpus duration vc", rows, policy="repack", quota=limits, **told)
+    assert list(ringbco.audit(case.replay(), case.frame())) == []
+
+
 def test_a_tail_beyond_one_is_refused() -> None:
     with pytest.raises(UsageError, match=r"option tail: 1.5: expected a number >= 0 and <= 1"):
         ringbco.replay(*busy(random.Random(0))[:2], policy="repack", tail=1.5)

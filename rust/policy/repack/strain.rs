@@ -177,7 +177,9 @@ impl Strains {
             self.seen = seen;
         }
         for job in due.drain(..) {
-            if self.dues.contains(&self.due(state, job)) {
+            let due = self.due(state, job);
+            // Since it was late it may have left and joined again, with another reference time.
+            if f64::from_bits(due.0) <= self.seen && self.dues.contains(&due) {
                 self.overdue.enter(job, self.origin(state, job), self.reference_time[job.index()]);
             }
         }
