@@ -13,7 +13,7 @@ from ringbco import from_frame, read_jobs, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import TABLES
-from ringbco.run.again import compare_results, read_repeat
+from ringbco.run.again import compare_results, read_repeat, settings
 
 TYPED = """\
 [network]
@@ -226,6 +226,8 @@ def test_a_table_made_in_memory_has_to_be_given(small_jobs: Path, tmp_path: Path
     ("old", "new", "said"),
     [
         ('command = "replay"', 'command = "dream"', "options.command: dream: expected one of replay, plan"),
+        ('command = "replay"', "command = true", "options.command: True: expected one of replay, plan"),
+        ('command = "replay"', "command = [1]", "options.command: [1]: expected one of replay, plan"),
         ("kappa = 8", "kappa = -3", "option kappa: -3: expected an integer"),
         ("kappa = 8", "warp = 9", "options.warp: expected an option of replay that this version"),
         ("[trace]", "[tracer]", "trace: expected a table"),
@@ -242,6 +244,12 @@ def test_a_record_that_says_something_odd(
     assert (again.returncode, again.stdout) == (1, "")
     assert said in again.stderr
     assert again.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [True, [1], "dream"])
+def test_a_run_of_another_command_cannot_be_asked(command: object) -> None:
+    with pytest.raises(InputError, match=r"run.toml: options.command: .*: expected one of replay, plan"):
+        settings({"options": {"command": command}}, Path("run.toml"), None)
 
 
 @pytest.mark.parametrize(

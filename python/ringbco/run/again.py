@@ -100,10 +100,7 @@ def read_repeat(
     record = path / "run.toml"
     run = read_run(path)
     options = _table(run, "options", record)
-    command = options.get("command", "replay")
-    if command not in _COMMANDS:
-        expected = f"one of {', '.join(_COMMANDS)}"
-        raise CannotRepeatError(expected, file=record, key="options.command", value=command)
+    command = _command(options, record)
     place, sha256 = _trace(run, path, jobs, f"ringbco replay JOBS --again {path}")
     try:
         cluster = cluster_of(run)
@@ -137,7 +134,7 @@ def settings(
     record: what errors call run.toml. policy: as `read_repeat` takes it. Raises as that does.
     """
     options = _table(run, "options", record)
-    command = str(options.get("command", "replay"))
+    command = _command(options, record)
     given = _options(command, options, record)
     told = _as_mapping(run.get("own_policy"))
     if command == "replay" and not is_ours(given.get("policy")):
@@ -263,6 +260,15 @@ def compare_results(first: Path, second: Path, *, named: bool = False) -> dict[s
         for folder in (first, second)
     )
     return found | {SUMMARY: _other_figure(one, other)}
+
+
+def _command(options: Mapping[str, Any], record: Path) -> str:
+    """The command of a run."""
+    command = options.get("command", "replay")
+    if command not in tuple(_OPTIONS):  # it may be a list
+        expected = f"one of {', '.join(_OPTIONS)}"
+        raise CannotRepeatError(expected, file=record, key="options.command", value=command)
+    return str(command)
 
 
 def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str, Any]:
