@@ -48,7 +48,7 @@ def _read(run: Mapping[str, Any]) -> list[str]:
     if _keeps_clear(run) and not by_limit:
         read.append("maintenance")
     for name, value in _VALUES.items():
-        if options.get(name) == value and _uses(options, name) and "order sjf" not in read:
+        if options.get(name) == value and _uses(options, name):
             read.append(_said(name))
     if options.get("command") == "plan":
         read.append("the plan")

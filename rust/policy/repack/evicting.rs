@@ -16,7 +16,7 @@ pub(super) fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren:
 
 impl<F: RunTimes> Repack<F> {
     /// Starts a waiting job that is not over quota by evicting others by the machine's rule, if that is possible.
-    pub(super) fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
+    fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let priority_class = self.server_index.run_times.queues().priority_class_of(job);
         if !self.evicts || self.classes_of_priority.is_over_quota(priority_class) || !state.makes_room() {
             return false;
