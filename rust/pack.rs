@@ -109,6 +109,7 @@ mod tests {
             server_types: None,
             type_prices: None,
             network: Network::default(),
+            tiers: &[],
         };
         let packed = |placement, order: &[u32]| {
             let options = Options { placement, order: Order::Fifo, model: Model::Fixed, ..Options::default() };
@@ -130,6 +131,7 @@ mod tests {
             server_types: None,
             type_prices: None,
             network: Network::default(),
+            tiers: &[],
         };
         let packed = |cpu: &[u64], order: &[u32]| {
             let cpu_memory = CpuMemory { asked: [cpu, &[0; 3]], has: [&[4, 8], &[1, 1]] };

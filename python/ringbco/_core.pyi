@@ -210,6 +210,8 @@ class _Cluster(TypedDict):
         tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
     ]
     network: tuple[float, float, float, float, float, float]
+    gpu_nics: NotRequired[bool]
+    tiers: NotRequired[list[tuple[NDArray[np.uint32], float, float, float, float | None]]]
 
 @final
 class SpeedTable:

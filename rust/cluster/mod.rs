@@ -4,12 +4,14 @@
 //! An index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
 //! server from 3 to 1 in every index.
 //!
-//! The network's constants and the checks of server sizes are here too.
+//! The checks of server sizes are here too.
 
 mod idle;
 mod loss;
+mod network;
 mod pods;
 mod shares;
+mod tiers;
 mod times;
 mod unavailable;
 
@@ -19,67 +21,11 @@ use crate::ids::{GpuType, Job, MILLI_GPU, Server};
 use idle::counts;
 pub(crate) use idle::{IdleIndex, in_pods};
 pub(crate) use loss::{Loss, Want};
+pub use network::Network;
 use shares::Shares;
+pub use tiers::Tier;
+pub(crate) use tiers::{network_of, validate_tiers};
 use times::GpuTimes;
-
-/// Network and overhead constants of the contention model (docs/model.md#contention).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Network {
-    /// b_i, bytes/s.
-    pub intra_bandwidth: f64,
-    /// b_e, bytes/s.
-    pub inter_bandwidth: f64,
-    /// C, bytes/s.
-    pub reduce_speed: f64,
-    /// xi1, in (0, 1]: how much of the worst-case contention is felt.
-    pub contention_share: f64,
-    /// xi2, s per server used.
-    pub server_overhead: f64,
-    /// alpha, >= 0: bandwidth lost to contention itself.
-    pub degradation: f64,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self {
-            intra_bandwidth: 150e9,
-            inter_bandwidth: 12.5e9,
-            reduce_speed: 500e9,
-            contention_share: 0.5,
-            server_overhead: 5e-4,
-            degradation: 0.3,
-        }
-    }
-}
-
-impl Network {
-    /// Returns the same network without contention: k of equation 7 is 1 for every job.
-    pub(crate) fn without_contention(self) -> Self {
-        Self { contention_share: 0.0, ..self }
-    }
-
-    /// Checks every constant.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one out of range.
-    pub fn validate(&self) -> Result<()> {
-        let check = |name, value: f64, good: bool, expected: &str| {
-            if value.is_finite() && good {
-                Ok(())
-            } else {
-                Err(Error::Option { name, value: value.to_string(), expected: expected.to_owned() })
-            }
-        };
-        let speed = "a finite number of bytes/s > 0";
-        check("intra_bandwidth", self.intra_bandwidth, self.intra_bandwidth > 0.0, speed)?;
-        check("inter_bandwidth", self.inter_bandwidth, self.inter_bandwidth > 0.0, speed)?;
-        check("reduce_speed", self.reduce_speed, self.reduce_speed > 0.0, speed)?;
-        let share = self.contention_share;
-        check("xi1", share, share > 0.0 && share <= 1.0, "a number in (0, 1]")?;
-        check("xi2", self.server_overhead, self.server_overhead >= 0.0, "a finite time >= 0 s")?;
-        check("alpha", self.degradation, self.degradation >= 0.0, "a finite number >= 0")
-    }
-}
 
 /// Checks server sizes.
 ///

@@ -168,6 +168,7 @@ impl<S: Speed> ClusterState<'_, S> {
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {
             self.link_contention.join(slot, stay.servers());
+            self.cross(slot);
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
             self.set_end(slot);
@@ -451,6 +452,9 @@ impl<S: Speed> ClusterState<'_, S> {
         }
         let num_gpus = rollback.stay.gpus();
         self.stays[slot.index()] = rollback.stay;
+        if self.stays[slot.index()].parts.len() > 1 {
+            self.cross(slot);
+        }
         if !rested {
             self.set_end(slot);
         }

@@ -204,7 +204,6 @@ pub(super) fn keep(
     options: &Options,
 ) -> Result<(Vec<bool>, Option<OwnedTypes>)> {
     let placer = Placer::new(options);
-    let network = &spec.network;
     let mut kept = vec![true; jobs.len()];
     // Whether a log determines where the job runs.
     let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
@@ -237,7 +236,7 @@ pub(super) fn keep(
             Some(_) => kept[row] = false,
             None => {
                 if options.rar() && trials.is_none() {
-                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), network, options)?;
+                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), &part.network, options)?;
                 }
                 part.rows.push(row as u32);
             }

@@ -4,7 +4,7 @@
 //! has one part, and if its rows are in order of submission their columns are read in place.
 
 use super::ClusterSpec;
-use crate::cluster::FewestServers;
+use crate::cluster::{FewestServers, Network, Tier, network_of};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::Ties;
@@ -18,6 +18,9 @@ pub(crate) struct Part {
     pub(crate) servers: Vec<u32>,
     pub(crate) server_gpus: Vec<u32>,
     pub(crate) few: FewestServers,
+    /// The network of its servers, and the tiers above them.
+    pub(crate) network: Network,
+    pub(crate) tiers: Vec<Tier>,
     pub(crate) shape: Shape,
     pub(crate) total: u64,
     /// The GPU type of each of its servers, and the servers of each type; where GPUs differ.
@@ -94,7 +97,10 @@ pub(crate) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
             let server_gpus: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s as usize]).collect();
             let server_types: Option<Vec<GpuType>> =
                 spec.server_types.map(|types| servers.iter().map(|&s| types[s as usize]).collect());
+            let tiers: Vec<Tier> = spec.tiers.iter().map(|tier| tier.of(&servers)).collect();
             Part {
+                network: network_of(&spec.network, &tiers, &server_gpus),
+                tiers,
                 pools: server_types.as_ref().map_or_else(Vec::new, |types| pools(&server_gpus, types)),
                 server_types,
                 few: FewestServers::new(&server_gpus),

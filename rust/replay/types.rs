@@ -7,6 +7,7 @@
 use super::ClusterSpec;
 use super::checks::too_many_pods;
 use super::parts::Part;
+use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::{ClockKind, Is, Model, Options, TypeOrder};
@@ -94,7 +95,7 @@ impl<'a> Trials<'a> {
             // Types that are as fast have the same rate, except where each was measured.
             let rate = match last {
                 Some((as_fast, on, rate)) if as_fast == speed && on == servers && !measured => rate,
-                _ => self.rate(row, gpu_type, (servers, pool.total), &mut slow)?,
+                _ => self.rate(row, gpu_type, &part.network, (servers, pool.total), &mut slow)?,
             };
             last = Some((speed, servers, rate));
             let Some(rate) = rate else {
@@ -135,7 +136,14 @@ impl<'a> Trials<'a> {
 
     /// Returns the rate of a job on its GPUs, on the fewest servers of a type and alone. `None` if a slot yields
     /// nothing; then `slow` has the least time of an iteration, s. `on`: those servers, and all GPUs of the type.
-    fn rate(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
+    fn rate(
+        &self,
+        row: usize,
+        gpu_type: GpuType,
+        network: &Network,
+        on: (u32, u64),
+        slow: &mut Option<f64>,
+    ) -> Result<Option<f64>> {
         let servers = on.0;
         let job = Job::at(row);
         match self.options.model {
@@ -146,7 +154,7 @@ impl<'a> Trials<'a> {
             }
             Model::Table => return self.measured(row, gpu_type, on, slow),
         }
-        let (network, ring) = (&self.spec.network, Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type));
+        let ring = Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type);
         if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
             return Err(Error::ZeroIterationTime { row });
         }

@@ -98,6 +98,7 @@ impl<'a> Drawn<'a> {
             contention_share: numbers[3],
             server_overhead: numbers[4],
             degradation: numbers[5],
+            ..Network::default()
         }
     }
 

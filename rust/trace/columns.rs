@@ -162,6 +162,10 @@ pub const TABLE: &[Column] = &[
     Column::count("gpus_per_pod", "an integer >= 1 that divides num_gpus").mend("{empty} for a job whose GPUs may lie anywhere").about(
         ">= 1, divides num_gpus; empty: 1. The job is num_gpus / gpus_per_pod [pods](placements.md#pods), each on one server. Above \
          1: no gpu_share, no min_gpus or max_gpus other than num_gpus"),
+    Column::number("intensity", "a number from 0 to 1,000,000").at_least(0.0).at_most(1_000_000).or(1.0).mend("{empty} for 1")
+        .about(
+            "from 0 to 1e6: how much of a contender the job is to others on a [link](tiers.md#contention), in thousandths; \
+             empty: 1"),
     Column::number("noise_scale", "a number of samples >= 0, or inf").at_least(0.0).or_infinity().unit("samples")
         .mend("{empty} for a job of which every sample counts in full")
         .about(
@@ -227,6 +231,8 @@ macro_rules! job_columns {
             types: group Types = "types";
             /// Measured speeds (model `table`).
             rates: group Rates = "rates";
+            /// How much of a contender each job is to others on a link; `None` where each is 1.
+            intensity: maybe f64 = "intensity";
             /// Thousandths of one GPU that a job requests, 0 for whole GPUs; `None` where no job requests a share.
             shares: maybe u32 = "gpu_share";
             /// Priorities, higher first; `None` where all jobs have the same.

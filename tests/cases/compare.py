@@ -55,8 +55,16 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
             yield "asleep_gpu_hours", f"{recorded}; not {right}"
 
 
-ONLY_IF_TOLD = ("wait_gpus", "wait_fragmented", "held_time", "lost_time")
+ONLY_IF_TOLD = (
+    "max_crossing",
+    "run_contention_uplinks",
+    "wait_gpus",
+    "wait_fragmented",
+    "held_time",
+    "lost_time",
+)
 ROUGHLY = {
+    "run_contention_uplinks": 1e-6,
     "wait_gpus": 1e-6,
     "wait_fragmented": 1e-6,
     "held_time": 1e-9,
@@ -74,6 +82,8 @@ def _columns(expected: ReferenceResult) -> dict[str, list[Any]]:
         "finish_time": true.finish,
         "preemptions": true.preemptions,
         "max_contention": true.max_contention,
+        "max_crossing": true.max_crossing,
+        "run_contention_uplinks": true.run_contention_uplinks,
         "failures": true.failures,
         "lost_work": true.lost_work,
         "held_time": true.held,

@@ -34,6 +34,7 @@ from reference.shares import Pair, Sharing
 from reference.shares import Row as ShareRow
 from reference.shares import preempt_world as share_world
 from reference.tables import MeasuredJob, TableTypes, table_preempt_world
+from reference.tiers import Tier, Tree
 from reference.types import Choices, Types, preempt_world
 from ringbco import KeyPolicy
 from ringbco.trace.ties import key
@@ -143,12 +144,29 @@ class Model:
             oversize="drop",
         )
         network = case.network | ({"xi1": 0.0} if self.told.get("sharing") == "off" else {})
-        self.net = Net(*network.values())
+        self.net = Net(*network.values(), tree=self._tree(network))
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
         self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
+
+    def _tree(self, network: dict[str, float]) -> Tree | None:
+        """The tiers of the network, or what takes its place: links of GPUs, intensities."""
+        case, count = self.case, len(self.case.servers)
+        own = [job.get("intensity") for job in case.jobs]
+        thousandths = tuple(1000 if each is None else round(1000 * each) for each in own)
+        if not case.tiers and case.nics == "server" and all(each is None for each in own):
+            return None
+        tiers = []
+        for tier in case.tiers:
+            named = [server.get(tier["name"]) for server in case.servers]
+            each = tier.get("servers")
+            group = [server // each for server in range(count)] if each else [named.index(n) for n in named]
+            xi1, alpha = (tier.get(name, network[name]) for name in ("xi1", "alpha"))
+            xi1 = 0.0 if self.told.get("sharing") == "off" else xi1
+            tiers.append(Tier(tuple(group), tier["bandwidth"], xi1, alpha, tier.get("inside")))
+        return Tree(tuple(tiers), case.nics == "gpu", thousandths)
 
     def _job(self, row: int) -> Job:
         job = self.case.jobs[row]

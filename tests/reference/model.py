@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from reference.tiers import Tree, at_best
+
 GPU = tuple[int, int]
 """(server, GPU inside the server)."""
 
@@ -35,7 +37,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Net:
-    """b_i, b_e, C in bytes/s, then xi1, xi2 and alpha."""
+    """b_i, b_e, C in bytes/s, then xi1, xi2 and alpha.
+
+    tree: of tiers; None where servers' links are all. inside: the GPUs of the largest domain of a tier, and
+    its bandwidth.
+    """
 
     intra: float = 150e9
     inter: float = 12.5e9
@@ -43,6 +49,8 @@ class Net:
     xi1: float = 0.5
     xi2: float = 5e-4
     alpha: float = 0.3
+    tree: Tree | None = None
+    inside: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,21 +94,19 @@ class StuckError(RowError):
     """Jobs are left and nothing can ever change."""
 
 
-def contention(servers: set[int], spanning: Sequence[set[int]]) -> int:
-    """p_j (eq. 6) of a job on `servers`; `spanning`: the servers of each spanning job now, it included."""
-    if len(servers) < 2:
-        return 0
-    return max(sum(1 for other in spanning if s in other) for s in servers)
+def iteration_time(job: Job, num_servers: int, p: int, net: Net, bandwidth: float | None = None) -> float:
+    """tau_j: as measured, else eq. 8, left to right as written.
 
-
-def iteration_time(job: Job, num_servers: int, p: int, net: Net) -> float:
-    """tau_j: as measured, else eq. 8, left to right as written."""
+    bandwidth: what a spanning job gets in a network of tiers; None: at best, or by eq. 7.
+    """
     measured = job.seconds(num_servers)
     if measured is not None:
         return measured
     if num_servers < 2:
         bandwidth = net.intra
-    else:
+    elif bandwidth is None and net.tree is not None:
+        bandwidth = at_best(job.num_gpus, num_servers, net)
+    elif bandwidth is None:
         k = max(1.0, net.xi1 * p)
         bandwidth = net.inter / (k + net.alpha * (k - 1.0))
     x = job.gradient_bytes * (job.num_gpus - 1) / job.num_gpus

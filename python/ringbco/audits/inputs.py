@@ -28,9 +28,11 @@ from ringbco.checker.inputs import (
     RunInputs,
     StayLog,
     Stays,
+    Tier,
 )
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Speed
 from ringbco.checker.speed import Speeds as Rates
+from ringbco.cluster.tiers import engine_columns
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
@@ -200,6 +202,11 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
         [GpuType(t.name, t.idle_watts, t.busy_watts, t.price_per_hour) for t in cluster.type_facts]
         if cluster.server_types is not None
         else (),
+        [
+            Tier(group.astype(np.int64), bandwidth, 0.0 if alone else own_xi1, alpha, inside)
+            for group, bandwidth, own_xi1, alpha, inside in engine_columns(cluster).get("tiers", ())
+        ],
+        cluster.nics == "gpu",
     )
 
 

@@ -359,9 +359,8 @@ class Cluster:
         names: Sequence[str | None] = self.server_names or [None] * self.num_servers
         named = [name is not None for name in names]
         named_tiers = [tier for tier in self.tiers if tier.groups is not None]
-        groups = zip(*(tier.groups or () for tier in named_tiers), strict=True) if named_tiers else None
-        groups = list(groups or [()] * self.num_servers)
-        servers = zip(self.server_gpus.tolist(), vcs, types, beside, named, groups, strict=True)
+        labels_of = [tuple((tier.groups or ())[at] for tier in named_tiers) for at in range(self.num_servers)]
+        servers = zip(self.server_gpus.tolist(), vcs, types, beside, named, labels_of, strict=True)
         left = filter(None, names)
         for (gpus, vc, gpu_type, known, has_names, labels), run in itertools.groupby(servers):
             count = sum(1 for _ in run)

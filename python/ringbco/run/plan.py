@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.cluster.tiers import NICS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.bridge import open_arrays
 from ringbco.io.toml import copied
@@ -120,6 +121,11 @@ def plan(
         raise InputError(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
+        )
+    if cluster.tiers or cluster.nics != NICS[0]:
+        raise InputError(
+            f"cluster {cluster.name}: has a network of tiers, and a plan knows the links of servers alone",
+            hint="plan without [[network.tiers]] and nics, or replay the jobs: `ringbco replay`",
         )
     _refuse_pods(table)
     warn(found := workload.warnings)
