@@ -16,7 +16,7 @@ Link = tuple[int, int]
 class Gang(NamedTuple):
     """A spanning stay: the links that it crosses; its flows, and those times intensity in thousandths.
 
-    own: its bandwidth if nobody else were there, and no uplink.
+    own: its bandwidth if it were alone, and there were no uplinks.
     """
 
     links: tuple[Link, ...]
