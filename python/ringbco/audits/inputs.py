@@ -32,7 +32,7 @@ from ringbco.checker.inputs import (
 )
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Speed
 from ringbco.checker.speed import Speeds as Rates
-from ringbco.cluster.tiers import engine_columns
+from ringbco.cluster.fabric import engine_columns
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco import _core
+from ringbco.cluster.fabric import engine_columns
 from ringbco.cluster.spec import Cluster
-from ringbco.cluster.tiers import engine_columns
 from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.cluster.tiers import at_best
+from ringbco.cluster.fabric import at_best
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.profiles import Floats, Profiled, fewest_of, iteration_time, vc_index

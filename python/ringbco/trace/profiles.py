@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.cluster.fabric import at_best
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
-from ringbco.cluster.tiers import at_best
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, near_name
 from ringbco.trace.splitmix import GOLDEN, fnv1a, mix

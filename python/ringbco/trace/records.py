@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.cluster.fabric import at_best
 from ringbco.cluster.spec import RECORDED, Cluster
-from ringbco.cluster.tiers import at_best
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.profiles import LEAST_SECONDS, Profiled, fewest_recorded, iteration_time, resolve
