@@ -164,8 +164,8 @@ pub const TABLE: &[Column] = &[
          1: no gpu_share, no min_gpus or max_gpus other than num_gpus"),
     Column::number("intensity", "a number from 0 to 1,000,000").at_least(0.0).at_most(1_000_000).or(1.0).mend("{empty} for 1")
         .about(
-            "from 0 to 1e6: how much of a contender the job is to others on a [link](tiers.md#contention), in thousandths; \
-             empty: 1"),
+            "from 0 to 1e6: how much of a contender the job is to others on a [link](tiers.md#contention), rounded to \
+             thousandths; empty: 1"),
     Column::number("noise_scale", "a number of samples >= 0, or inf").at_least(0.0).or_infinity().unit("samples")
         .mend("{empty} for a job of which every sample counts in full")
         .about(
