@@ -23,6 +23,7 @@ from ringbco.run.compare import compare
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.synthetic import generate
+from ringbco.units import rounded_down, rounded_up
 
 # docs/bound.md
 
@@ -77,13 +78,44 @@ def bounds(given: TableInputs) -> Iterator[str]:
             ratios: list[str] = []
             for outcome in (first, packed):
                 mean = outcome.summary["mean_jct"]
-                ratios += [f"{mean:,.0f}", f"{mean / result.mean_jct:.4f}"]
+                ratios += [f"{mean:,.0f}", f"{rounded_up(mean / result.mean_jct, 4):.4f}"]
             ideal, terms = first.jobs["ideal_run_time"].mean(), result.set_jobs.values()
             yield line(
-                trace, speed, f"{result.jobs:,}", f"{ideal:,.0f}", f"{result.mean_jct:,.0f}",
+                trace, speed, f"{result.jobs:,}", f"{ideal:,.0f}", f"{rounded_down(result.mean_jct, 0):,.0f}",
                 ", ".join(f"{count:,}" for count in terms), *ratios, f"{packed.summary[WORST]:,.2f}",
                 f"{worst_slowdown_bound(packed.jobs, cluster):,.2f}",
             )  # fmt: skip
+
+
+DELAYED: Final = {"repack, exact": ORACLE} | {name: {"policy": name} for name in ("srtf", "gittins", "fifo")}
+"""Policies whose mean delay stands beside the least."""
+LARGE: Final = 16
+"""The servers of a cluster that is replayed on half of them, too."""
+
+
+def delays(given: TableInputs) -> Iterator[str]:
+    """A line a large cluster of one size of servers, all of them and half, and speed: the tight bound, and
+    delays beyond the ideal run time."""
+    names = ("jobs", "tight bound, s", "repack, exact / bound", "delay, at least, s")
+    yield from head("trace", "servers", "links", *names, *(f"{name}, s" for name in DELAYED), words=3)
+    large = [trace for trace, (group, *more) in CLUSTERS.items() if group.count >= LARGE and not more]
+    for trace in given.some(large):
+        jobs = given.jobs(trace)
+        for speed, cluster in at_speeds(trace):
+            for servers in (cluster.num_servers, cluster.num_servers // 2):
+                on = Cluster(cluster.server_gpus[:servers], network=cluster.network)
+                result = bound(jobs, on, oversize="drop", tight=True)
+                means, ideal = {}, 0.0
+                for name, of in DELAYED.items():
+                    outcome = replay(jobs, on, oversize="drop", **of)
+                    means[name] = outcome.summary["mean_jct"]
+                    ideal = float(outcome.jobs["ideal_run_time"].mean())  # type: ignore[arg-type]
+                yield line(
+                    trace, servers, speed, f"{result.jobs:,}", f"{rounded_down(result.mean_jct, 0):,.0f}",
+                    f"{rounded_up(means['repack, exact'] / result.mean_jct, 3):.3f}",
+                    f"{rounded_down(result.mean_delay, 0):,.0f}",
+                    *(f"{mean - ideal:,.0f}" for mean in means.values()),
+                )  # fmt: skip
 
 
 # docs/certainty.md

@@ -318,6 +318,7 @@ ROWS: Final = (
     Row("results-policies", "policies", page_traces.policies, TRACES, slow=True,
         picture=("images/policies.png", page_traces.policies_picture)),
     Row("bound", "bounds", page_sure.bounds, TRACES),
+    Row("bound", "delays", page_sure.delays, TRACES),
     Row("repack", "repack", page_traces.repack, TRACES, slow=True),
     Row("repack", "repack runs", page_traces.repack_runs, TRACES, slow=True),
     Row("elastic", "traces", page_traces.described, TRACES),

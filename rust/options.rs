@@ -219,6 +219,8 @@ registry!(
         History => "history",
         /// The recorded duration.
         Exact => "exact",
+        /// A column of the job table.
+        Column => "column",
     }
 );
 
@@ -229,6 +231,8 @@ registry!(
         RunTime => "run-time",
         /// The time limit, where a job has one.
         Limit => "limit",
+        /// A column of the job table.
+        Column => "column",
     }
 );
 

@@ -33,6 +33,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` if none are named.
     pub(crate) user: Option<&'a [u32]>,
+    /// Predicted run times of whole jobs, s (`Predict::Column`), and estimates of backfilling (`Estimate::Column`). NaN
+    /// or <= 0 where a job has none.
+    pub(crate) predicted: Option<&'a [f64]>,
+    pub(crate) estimated: Option<&'a [f64]>,
     /// Keys, least first (`Order::Column`); `None` where they come from outside.
     pub(crate) key: Option<&'a [f64]>,
     /// The owner of each job, and the owners' shares (`Order::Fairshare`).
@@ -66,6 +70,11 @@ impl<'a> Setting<'a> {
     /// Returns the number of clusters that placements and quotas see: one for each GPU type, or one.
     pub(crate) fn num_pools(&self) -> usize {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
+    }
+
+    /// Returns the prediction of a job in the column that the run was given, s, if it has one.
+    pub(crate) fn prediction(&self, job: Job) -> Option<f64> {
+        self.predicted.map(|predicted| predicted[job.index()]).filter(|&seconds| seconds > 0.0)
     }
 
     /// Returns whether estimated run times are read: by EASY, and where maintenance is known ahead.
@@ -105,6 +114,8 @@ impl<'a> Setting<'a> {
             arrivals: None,
             deadline: None,
             user: None,
+            predicted: None,
+            estimated: None,
             key: None,
             fair: None,
             server_gpus,

@@ -25,6 +25,7 @@ __all__ = [
     "pack",
     "plan",
     "policies",
+    "prices",
     "probe",
     "rename_new",
     "replay",
@@ -163,6 +164,7 @@ class _JobColumns(TypedDict):
     preemptible: NotRequired[NDArray[np.bool_] | None]
     time_limit: NotRequired[NDArray[np.float64] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    preempt_cost: NotRequired[NDArray[np.float64] | None]
     chains: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 
@@ -173,6 +175,8 @@ class _Jobs(_JobColumns):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
+    predicted: NotRequired[NDArray[np.float64] | None]
+    estimated: NotRequired[NDArray[np.float64] | None]
     key: NotRequired[NDArray[np.float64] | None]
     fair: NotRequired[list[tuple[NDArray[np.uint32], NDArray[np.float64]]] | None]
     log: NotRequired[_Log | None]
@@ -408,6 +412,15 @@ def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
 ) -> tuple[float, list[int], list[int]]:
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
+
+def prices(
+    submit: NDArray[np.float64],
+    shortest: NDArray[np.float64],
+    work: NDArray[np.float64],
+    least: NDArray[np.float64],
+    gpus: int,
+) -> tuple[float, NDArray[np.float64], tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    """The sum in s, the ends of intervals, prices of GPUs and of gangs above a half and a third of them."""
 
 def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
     """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""

@@ -7,6 +7,7 @@
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::eviction_delay::EvictionDelay;
+use super::fall_back::Losses;
 use super::followers::Followers;
 use super::limits::Limits;
 use super::maintenance::MaintenanceWindows;
@@ -86,9 +87,9 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) rows: &'a [u32],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
-    /// Which jobs are evicted first, and whether they lose the work since their last checkpoint.
+    /// Which jobs are evicted first.
     pub(super) victims: Victims,
-    pub(super) evict_loses: bool,
+    pub(super) losses: Losses,
     /// When waiting jobs may make room for themselves, where not at once.
     pub(super) eviction_delay: Option<Box<EvictionDelay>>,
     /// The stays that may be evicted, where any may.
@@ -125,9 +126,10 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start and an outage cost time, which only the columns of the progress table record.
+        let losses = Losses::new(options);
         let by_jobs = options.evict || setting.side.quotas.is_some();
         let makes_room = by_jobs || setting.side.services.is_some();
-        let stays_end = setting.side.outages.is_some() || makes_room || options.evict_loses;
+        let stays_end = setting.side.outages.is_some() || makes_room || losses.are_any();
         let protection = Protection::new(setting, stops);
         let pauses = may_pause(setting);
         let stops = stops || pauses || stays_end || options.search.is_some() || options.enforce_limits;
@@ -185,7 +187,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             savers: Deque::default(),
             evicts: options.evict,
             victims: options.victims,
-            evict_loses: options.evict_loses,
+            losses,
             eviction_delay: EvictionDelay::new(setting, by_jobs),
             preemptible,
             protection,

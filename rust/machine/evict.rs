@@ -192,7 +192,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     fn victim(&self, evictable: &Evictable) -> Victim {
-        let lost = if self.evict_loses { f64::from(evictable.gpus) * self.unsaved(evictable.slot) } else { 0.0 };
+        let lost = if self.losses.evictions { f64::from(evictable.gpus) * self.unsaved(evictable.slot) } else { 0.0 };
         Victim::new(evictable, lost, self.victims)
     }
 
@@ -307,11 +307,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.stay_log.evicted_at = self.now;
         if started < self.now {
             self.keep(slot, false);
-            if self.evict_loses {
-                self.fall_back(slot, why);
-            } else {
-                self.vacate(slot, why, None);
-            }
+            self.end_early(slot, why);
         } else {
             self.never_began(slot);
             if self.was_stopped(job) {

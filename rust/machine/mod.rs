@@ -16,6 +16,7 @@ mod delays;
 mod evict;
 mod eviction_delay;
 mod explain;
+mod fall_back;
 mod followers;
 mod limits;
 mod livelock;
@@ -168,6 +169,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// Returns when the job at place `after` in order of arrival arrives, or, where arrivals depend on ends, when the
     /// next one does.
+    #[inline(always)]
     fn arrival_of(&self, after: usize) -> f64 {
         if let Some(followers) = &self.state.followers {
             return followers.next_at(self.state.clock);
@@ -243,6 +245,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     }
 
     /// Advances to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
+    #[inline(always)]
     fn events(&mut self, now: f64, counting: bool) {
         if !self.state.rollback.is_empty() && now > self.state.now {
             self.state.rollback.clear();
@@ -290,13 +293,33 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.take_loads();
             self.next_change = self.change_after();
         }
-        if self.state.followers.is_some() {
-            self.arrive_after();
-        } else {
-            while self.next_arrival <= now {
-                self.arrive(self.state.arrival(self.arrived));
-                self.next_arrival = self.arrival_of(self.arrived);
+        let in_order = self.state.followers.is_none();
+        if !in_order {
+            self.take_due();
+        }
+        // One place for both, so that the compiler merges what the policy does there.
+        loop {
+            let job = if in_order {
+                if self.next_arrival > now {
+                    break;
+                }
+                self.state.arrival(self.arrived)
+            } else {
+                let Some(job) = self.due.pop() else { break };
+                job
+            };
+            self.state.turn_wait(job);
+            if self.state.delays_evictions() {
+                self.state.pend_from_arrival(job);
             }
+            self.state.is_arriving = true;
+            self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
+            self.state.is_arriving = false;
+            if P::OUTSIDE {
+                self.fruitless_decisions = 0;
+            }
+            self.arrived += 1;
+            self.next_arrival = self.arrival_of(self.arrived);
         }
         // A refused trial no longer holds up its search.
         self.judge_trials();
@@ -316,34 +339,15 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
     }
 
-    /// Lets a job arrive.
-    #[inline(always)]
-    fn arrive(&mut self, job: Job) {
-        self.state.turn_wait(job);
-        if self.state.delays_evictions() {
-            self.state.pend_from_arrival(job);
-        }
-        self.state.is_arriving = true;
-        self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
-        self.state.is_arriving = false;
-        if P::OUTSIDE {
-            self.fruitless_decisions = 0;
-        }
-        self.arrived += 1;
-    }
-
-    /// Lets the jobs arrive that are due. Followers of those that are refused here arrive in the next round of this
-    /// instant.
+    /// Collects the jobs that are due, the last first. Followers of those that are refused here arrive in the next
+    /// round of this instant.
     #[cold]
-    fn arrive_after(&mut self) {
+    fn take_due(&mut self) {
         let (now, clock) = (self.state.now, self.state.clock);
-        let mut due = std::mem::take(&mut self.due);
-        due.clear();
         if let Some(followers) = &mut self.state.followers {
-            followers.take_due(now, clock, &mut due);
+            followers.take_due(now, clock, &mut self.due);
         }
-        due.iter().for_each(|&job| self.arrive(job));
-        self.due = due;
+        self.due.reverse();
         self.next_arrival = self.arrival_of(self.arrived);
     }
 

@@ -347,33 +347,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = self.stays[slot.index()].job;
         let row = Row::of(self.now, Verb::Failed);
         self.note(Row { job: job.number(), server: server.number(), by: outage, ..row });
-        self.fall_back(slot, Why::Failed(outage));
+        self.end_early(slot, Why::Failed(outage));
         self.turn_wait(job);
         job
-    }
-
-    /// Ends a stay whose job falls back to its last checkpoint.
-    pub(super) fn fall_back(&mut self, slot: Slot, why: Why) {
-        let stay = &self.stays[slot.index()];
-        let (left, passed) = self.at_checkpoint(stay);
-        let fallen = left - stay.left_at(self.now, self.clock);
-        self.vacate(slot, why, Some(left));
-        if let Some(records) = self.out.stay_log.records.last_mut() {
-            (records.lost, records.lost_time) = (fallen, self.clock.seconds(passed));
-        }
-    }
-
-    /// Returns the seconds of progress of the stay at a slot since its latest checkpoint.
-    pub(super) fn unsaved(&self, slot: Slot) -> f64 {
-        self.clock.seconds(self.at_checkpoint(&self.stays[slot.index()]).1)
-    }
-
-    /// Returns the work left at the latest checkpoint of a stay, and the time of progress since then.
-    fn at_checkpoint(&self, stay: &Stay<S::Pace>) -> (f64, f64) {
-        match self.saving {
-            None => stay.at_checkpoint(self.now, self.clock),
-            Some(_) => stay.saves.at_latest(self.now),
-        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Rollback<P> {
     pub(super) was_over: bool,
     /// Whether it was protected.
     pub(super) was_protected: bool,
-    left: f64,
+    pub(super) left: f64,
     served: f64,
     held: f64,
 }

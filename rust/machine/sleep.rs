@@ -23,20 +23,21 @@ pub(super) fn may_pause(setting: &Setting<'_>) -> bool {
 /// Pauses: how long a job holds its GPUs without progress at the start of a stay, s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
-    /// For a job that is resumed, that moved, that was resized, and that starts for the first time.
+    /// For a job that is resumed and has no cost of its own, and for one that starts for the first time.
     pub(super) resumed: f64,
-    moved: f64,
-    resized: f64,
     started: f64,
+    /// For a job that moved, and for one that was resized; `None` where each pays as if resumed.
+    moved: Option<f64>,
+    resized: Option<f64>,
 }
 
 impl Pauses {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             resumed: options.preempt_cost,
-            moved: options.move_cost(),
-            resized: options.resize_cost(),
             started: options.start_cost,
+            moved: options.move_cost,
+            resized: options.resize_cost,
         }
     }
 }
@@ -48,16 +49,27 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.start[job.index()] < self.now
     }
 
+    /// Returns what a job pays when it is resumed, s without progress.
+    #[inline]
+    fn preempt_cost_of(&self, job: Job) -> f64 {
+        let own = self.jobs.preempt_cost.map_or(f64::NAN, |costs| costs[job.index()]);
+        if own.is_nan() { self.pauses.resumed } else { own }
+    }
+
     /// Returns how long the job's stay that begins now holds its GPUs without progress. why: the change from the stay
     /// that it follows at once. wakes: whether one of its servers was asleep.
     #[inline]
     pub(super) fn pause_of(&self, job: Job, why: Option<Why>, wakes: bool) -> Rest {
         let longer = self.sleep.as_ref().filter(|_| wakes).map_or(0.0, |sleep| sleep.wake_time);
-        let seconds = match why {
-            _ if !self.resumes(job) => self.pauses.started,
-            None => self.pauses.resumed,
-            Some(Why::Moved) => self.pauses.moved,
-            Some(_) => self.pauses.resized,
+        let seconds = if self.resumes(job) {
+            let given = match why {
+                None => None,
+                Some(Why::Moved) => self.pauses.moved,
+                Some(_) => self.pauses.resized,
+            };
+            given.unwrap_or_else(|| self.preempt_cost_of(job))
+        } else {
+            self.pauses.started
         };
         self.clock.pause(seconds + longer, S::USES_REST_OF_SLOT)
     }

@@ -119,6 +119,9 @@ impl<S: Speed> ClusterState<'_, S> {
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
         let why = before.map(|rollback| if rollback.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
+        if let Some(why) = why {
+            self.tell(job, why);
+        }
         let (rest, left, resumed) = match &self.progress {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot), false),
             Some(progress) => (self.pause_of(job, why, wakes), progress.left[j], self.resumes(job)),
@@ -176,9 +179,6 @@ impl<S: Speed> ClusterState<'_, S> {
         if !resumed {
             self.out.start[j] = self.now;
         }
-        if let Some(why) = why {
-            self.tell(job, why);
-        }
         self.pend_no_longer(job);
         self.out.stay_log.note_start(job, self.now);
         if self.protection.is_some() {
@@ -191,7 +191,8 @@ impl<S: Speed> ClusterState<'_, S> {
         slot
     }
 
-    /// Stops a stay: its job releases its GPUs and keeps its progress. Returns the job.
+    /// Stops a stay: its job releases its GPUs and keeps its progress, unless
+    /// preemptions lose work. Returns the job.
     pub(crate) fn stop(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
@@ -353,7 +354,7 @@ impl<S: Speed> ClusterState<'_, S> {
             return;
         }
         self.keep(slot, true);
-        self.vacate(slot, Why::Preempted, None);
+        self.end_early(slot, Why::Preempted);
     }
 
     /// Removes a stay that began at this instant, as if it had never begun.
@@ -371,16 +372,6 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn note_given_up(&mut self, job: Job, why: Why) {
         if self.outside {
             self.out.stay_log.records.push(StayRecord::of_no_length(job, why, self.now));
-        }
-    }
-
-    /// Corrects why the latest stay of a job ended, once a later verb of the same instant shows it.
-    pub(super) fn tell(&mut self, job: Job, why: Why) {
-        if let Some(records) = self.out.stay_log.latest(job) {
-            let before = std::mem::replace(&mut records.why, why);
-            if let Some(protection) = self.protection.as_mut().filter(|_| records.end > records.start) {
-                protection.count(job, Some(before), why);
-            }
         }
     }
 

@@ -262,6 +262,12 @@ options! {
             .demand()
             .panel(PREEMPTION)
             .help("Preemptive policies: never stop a job with preemptible = false for others (docs/operators.md). Default: the column protects from evictions alone.");
+        /// Whether a preempted job loses the work since its last checkpoint.
+        preempt_loses: bool = false => Entry::flag("preempt-loses")
+            .of(Users::Policies)
+            .demand()
+            .panel(PREEMPTION)
+            .help("Preemptive policies: a preempted job falls back to its last checkpoint, as after an outage; a moved or resized one does not. Default: it keeps all progress.");
         /// How the trials of a search are judged; `None`: every trial runs to its end.
         search: Option<Search> = None => Entry::search("search")
             .word("none")
@@ -302,9 +308,10 @@ options! {
             .help("time-slice: seconds between decisions.");
         /// What predictions of run times are based on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
-            .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Policies]))
+            .of(Users::Any(&[Users::Order(&[Order::Qssf, Order::Sjf]), Users::Policies]))
+            .form("history|exact|column:NAME")
             .panel(PREEMPTION)
-            .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times.");
+            .help("qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job without one (empty, or <= 0) is as without the option.");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
         admission: bool = false => Entry::flag("admission")
             .of(Users::Policies)
@@ -333,8 +340,9 @@ options! {
         /// What the estimates of backfilling are based on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
+            .form("run-time|limit|column:NAME")
             .panel(BACKFILL)
-            .help("Queues easy, conservative, and --maintenance: what estimates are. run-time: the run time, times --estimate-factor; limit: what is left of time_limit, for ever without one (docs/operators.md).");
+            .help("Queues easy, conservative, and --maintenance: what estimates are. run-time: the run time, times --estimate-factor; limit: what is left of time_limit, for ever without one; column:NAME: that column of the job table, s, less progress, for ever without one (docs/operators.md).");
         /// The number of jobs for which conservative backfilling makes reservations at a pass.
         reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
             .unit("jobs")

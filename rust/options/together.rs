@@ -18,18 +18,6 @@ impl Options {
         self.interval.unwrap_or(60.0)
     }
 
-    /// Returns what a moved job pays, s without progress.
-    #[must_use]
-    pub fn move_cost(&self) -> f64 {
-        self.move_cost.unwrap_or(self.preempt_cost)
-    }
-
-    /// Returns what a resized job pays, s without progress.
-    #[must_use]
-    pub fn resize_cost(&self) -> f64 {
-        self.resize_cost.unwrap_or(self.preempt_cost)
-    }
-
     /// Checks the options, each by itself and then together.
     ///
     /// # Errors

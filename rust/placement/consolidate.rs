@@ -48,7 +48,11 @@ pub(super) fn can_place(cluster: &Cluster, gang: Gang) -> bool {
     }
     let (Some(index), Some(gang)) = (cluster.by_idle(), divided(gang, largest)) else { return false };
     let whole = gang.whole as usize;
-    match index.between(gang.most, largest).take(whole + 1).count() {
+    let enough = match gang.most == largest {
+        true => index.with(largest).take(whole + 1).count(),
+        false => index.between(gang.most, largest).take(whole + 1).count(),
+    };
+    match enough {
         enough if enough > whole => true,
         enough => {
             enough == whole && (gang.rest == 0 || index.most_below(gang.most).is_some_and(|most| most >= gang.rest))
@@ -66,7 +70,10 @@ fn whole_servers(cluster: &Cluster, gang: Gang, chosen: &mut Vec<(Server, u32)>)
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
     let Divided { most, whole, rest } = divided(gang, largest)?;
-    chosen.extend(index.between(most, largest).take(whole as usize).map(|server| (server, most)));
+    match most == largest {
+        true => chosen.extend(index.with(largest).take(whole as usize).map(|server| (server, most))),
+        false => chosen.extend(index.between(most, largest).take(whole as usize).map(|server| (server, most))),
+    }
     if chosen.len() < whole as usize {
         return None;
     }

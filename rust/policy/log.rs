@@ -154,7 +154,7 @@ impl Named for Logged<'_> {
         paper: "",
         knows: Feature::ALL,
         is: &[Is::Resizes],
-        options: &["preempt-cost", "move-cost", "resize-cost"],
+        options: &["preempt-cost", "move-cost", "resize-cost", "preempt-loses"],
     };
 }
 

@@ -190,6 +190,8 @@ macro_rules! from_python {
             pub(super) vc: Option<PyReadonlyArray1<'py, u32>>,
             pub(super) deadline: Option<PyReadonlyArray1<'py, f64>>,
             pub(super) user: Option<PyReadonlyArray1<'py, u32>>,
+            pub(super) predicted: Option<PyReadonlyArray1<'py, f64>>,
+            pub(super) estimated: Option<PyReadonlyArray1<'py, f64>>,
             pub(super) key: Option<PyReadonlyArray1<'py, f64>>,
             fair: Option<FairColumns<'py>>,
             log: Option<LogColumns<'py>>,
@@ -207,7 +209,7 @@ macro_rules! from_python {
         impl<'py> JobColumns<'py> {
             /// Reads the columns of a dictionary.
             pub(super) fn read(given: &Bound<'py, PyDict>) -> PyResult<Self> {
-                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "fair", "log", "quotas", "recorded"];
+                let known = [$(stringify!($field),)* "vc", "deadline", "user", "predicted", "estimated", "key", "fair", "log", "quotas", "recorded"];
                 for name in given.keys() {
                     let name: String = name.extract()?;
                     if !known.contains(&name.as_str()) {
@@ -219,6 +221,8 @@ macro_rules! from_python {
                     vc: given!(@find maybe given vc),
                     deadline: given!(@find maybe given deadline),
                     user: given!(@find maybe given user),
+                    predicted: given!(@find maybe given predicted),
+                    estimated: given!(@find maybe given estimated),
                     key: given!(@find maybe given key),
                     fair: given!(@find maybe given fair),
                     log: given!(@find maybe given log),

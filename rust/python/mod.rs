@@ -134,6 +134,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::plan, module)?)?;
     module.add_function(wrap_pyfunction!(run::pack, module)?)?;
     module.add_function(wrap_pyfunction!(run::bound, module)?)?;
+    module.add_function(wrap_pyfunction!(run::prices, module)?)?;
     module.add_function(wrap_pyfunction!(run::dips, module)?)?;
     module.add_function(wrap_pyfunction!(jobs::columns, module)?)?;
     module.add_function(wrap_pyfunction!(jobs::job_columns, module)?)?;

@@ -251,6 +251,8 @@ impl<'py> Given<'py> {
             side: self.side.view(),
             deadline: slice(&self.jobs.deadline)?,
             user: slice(&self.jobs.user)?,
+            predicted: slice(&self.jobs.predicted)?,
+            estimated: slice(&self.jobs.estimated)?,
             key: slice(&self.jobs.key)?,
             fair: self.jobs.fair()?,
             log: self.log.as_ref(),
@@ -343,6 +345,26 @@ pub(super) fn bound(
     let (submit, shortest, work) = (submit.as_slice()?, shortest.as_slice()?, work.as_slice()?);
     let found = py.detach(|| bounds::bound(submit, shortest, work, gpus));
     found.map(|bound| (bound.sum, bound.sets, bound.jobs)).map_err(|error| raise(py, &error))
+}
+
+/// Numbers handed to numpy.
+type Column<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Returns a bound by prices: its sum, s, the ends of the intervals, and the prices of GPUs, of gangs above a half of
+/// them and of gangs above a third.
+#[pyfunction]
+pub(super) fn prices<'py>(
+    py: Python<'py>,
+    submit: PyReadonlyArray1<'_, f64>,
+    shortest: PyReadonlyArray1<'_, f64>,
+    work: PyReadonlyArray1<'_, f64>,
+    least: PyReadonlyArray1<'_, f64>,
+    gpus: u32,
+) -> PyResult<(f64, Column<'py>, [Column<'py>; 3])> {
+    let (submit, shortest) = (submit.as_slice()?, shortest.as_slice()?);
+    let (work, least) = (work.as_slice()?, least.as_slice()?);
+    let found = py.detach(|| bounds::prices(submit, shortest, work, least, gpus)).map_err(|error| raise(py, &error))?;
+    Ok((found.sum, found.ends.into_pyarray(py), found.prices.map(|row| row.into_pyarray(py))))
 }
 
 /// Returns the elastic jobs for which one more GPU gains less than the one before, and a later one more again: rows,

@@ -199,7 +199,9 @@ pub(crate) fn assemble(
         knows: Knows {
             outages: extras.side.outages.is_some(),
             room: extras.make_room(options),
-            losses: extras.side.outages.is_some() || options.evict_loses && extras.make_room(options),
+            losses: extras.side.outages.is_some()
+                || options.evict_loses && extras.make_room(options)
+                || options.preempt_loses,
             elastic: jobs.range.is_some(),
             limits: options.enforce_limits,
         },

@@ -11,7 +11,7 @@ use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::ids::GpuType;
 use crate::machine::MOST_SLOTS;
-use crate::options::{ClockKind, Discipline, Feature, Is, Options, Order, Oversize, Placement};
+use crate::options::{ClockKind, Discipline, Estimate, Feature, Is, Options, Order, Oversize, Placement, Predict};
 use crate::placement::{Gang, Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{self, Jobs, OwnedTypes};
@@ -148,6 +148,8 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         ("deadline", extras.deadline.map(<[f64]>::len)),
         ("user", extras.user.map(<[u32]>::len)),
         ("order", extras.key.map(<[f64]>::len)),
+        ("predict", extras.predicted.map(<[f64]>::len)),
+        ("estimate", extras.estimated.map(<[f64]>::len)),
         ("fair-shares", extras.fair.map(|fair| fair.owner.len())),
         ("fair-shares", extras.fair.and_then(|fair| fair.users).map(|users| users.user.len())),
     ];
@@ -176,6 +178,13 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     }
     if options.order == Order::Fairshare && options.preemption.is_none() && extras.fair.is_none() {
         return Err(Error::ColumnLength { column: "fair-shares", length: 0, expected: jobs.len() });
+    }
+    let named = [
+        ("predict", options.predict == Predict::Column, extras.predicted),
+        ("estimate", options.estimate == Estimate::Column, extras.estimated),
+    ];
+    if let Some((column, ..)) = named.iter().find(|(_, is_read, given)| *is_read && given.is_none()) {
+        return Err(Error::ColumnLength { column, length: 0, expected: jobs.len() });
     }
     match extras.recorded {
         Some(recorded) => recorded.validate(jobs.submit, jobs.num_gpus)?,

@@ -61,6 +61,10 @@ pub struct Extras<'a> {
     pub deadline: Option<&'a [f64]>,
     /// Users, numbered (`qssf`).
     pub user: Option<&'a [u32]>,
+    /// Predicted run times of whole jobs, s; NaN or <= 0 where a job has none (`Predict::Column`).
+    pub predicted: Option<&'a [f64]>,
+    /// Estimated run times of whole jobs, s; NaN or <= 0 where a job has none (`Estimate::Column`).
+    pub estimated: Option<&'a [f64]>,
     /// One number per job, the least first (`Order::Column`).
     pub key: Option<&'a [f64]>,
     /// The owner of each job, and the owners' shares (`Order::Fairshare`).

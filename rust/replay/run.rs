@@ -54,6 +54,8 @@ pub(super) fn in_part<T>(
     let gather = gathered.is_some();
     let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
     let user = extras.user.map(|u| pick(u, &part.rows, gather));
+    let predicted = extras.predicted.map(|column| pick(column, &part.rows, gather));
+    let estimated = extras.estimated.map(|column| pick(column, &part.rows, gather));
     let key = extras.key.map(|k| pick(k, &part.rows, gather));
     let recorded = extras.recorded.map(|recorded| recorded.of(&part.rows, &part.servers));
     let side = extras.side.of(&part.servers, &part.rows);
@@ -63,6 +65,8 @@ pub(super) fn in_part<T>(
         arrivals: part.arrivals.as_deref(),
         deadline: deadline.as_deref(),
         user: user.as_deref(),
+        predicted: predicted.as_deref(),
+        estimated: estimated.as_deref(),
         key: key.as_deref(),
         opens: jobs.opens(),
         side: side.view(),

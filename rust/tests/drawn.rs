@@ -82,6 +82,7 @@ impl<'a> Drawn<'a> {
             preemptible: self.find("preemptible"),
             time_limit: self.find("time_limit"),
             checkpoint_interval: self.find("checkpoint_interval"),
+            preempt_cost: self.find("preempt_cost"),
             chains: self.pair("chains").map(|(after, think_time)| OwnedChains { after, think_time }),
             trials: self.trials(),
             submit,
@@ -169,6 +170,7 @@ impl<'a> Drawn<'a> {
         };
         let deadline: Option<Vec<f64>> = self.find("deadline");
         let (user, key): (Option<Vec<u32>>, Option<Vec<f64>>) = (self.find("user"), self.find("key"));
+        let [predicted, estimated] = ["predicted", "estimated"].map(|name| self.find::<f64>(name));
         let fair = self.pair::<u32, f64>("fair.0");
         let users = self.pair::<u32, f64>("fair.1");
         let side = OwnedSideTables {
@@ -180,6 +182,8 @@ impl<'a> Drawn<'a> {
         let extras = Extras {
             deadline: deadline.as_deref(),
             user: user.as_deref(),
+            predicted: predicted.as_deref(),
+            estimated: estimated.as_deref(),
             key: key.as_deref(),
             fair: fair.as_ref().map(|(owner, share)| FairShares {
                 owner,

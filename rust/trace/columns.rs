@@ -179,6 +179,11 @@ pub const TABLE: &[Column] = &[
         .about(
             ">= 0 or inf: seconds of progress between [checkpoints](outages.md#what-an-outage-does); empty: that of \
              `--checkpoint-interval`"),
+    Column::number("preempt_cost", "a number of seconds >= 0 and <= 1e9").at_least(0.0).at_most(1_000_000_000).or(f64::NAN).unit("s")
+        .mend("{empty} for that of --preempt-cost")
+        .about(
+            ">= 0 and at most 1e9: seconds for which the job [pauses](policies.md#how-preemption-works) when it resumes, and when \
+             it moves or is resized unless `--move-cost` or `--resize-cost` is given; empty: that of `--preempt-cost`"),
     Column::number("time_limit", "a number of seconds > 0, or inf").above(0.0).or_infinity().or(f64::INFINITY).unit("s")
         .mend("give the longest time that the job may hold its GPUs, or {empty} for none")
         .about(
@@ -244,6 +249,9 @@ macro_rules! job_columns {
             /// Seconds of progress between two checkpoints, NaN where the option gives it; `None` where the option
             /// gives it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
+            /// What a resumed job pays, s without progress, NaN where the option gives it; `None` where the option gives
+            /// it for all.
+            preempt_cost: maybe f64 = "preempt_cost";
             /// The jobs after which others arrive; `None` where no job depends on another.
             chains: group Chains = "after";
             /// The searches that jobs are trials of; `None` for a run without searches.

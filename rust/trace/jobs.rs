@@ -214,7 +214,7 @@ impl Jobs<'_> {
 
     /// Returns the demand of a job. If only demand matters, either all jobs of one demand can be placed or none can.
     /// Ascends with the gang size.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn demand(&self, job: Job) -> Demand {
         let order = self.kind_of(job).map_or(0, |kind| kind.order);

@@ -77,9 +77,10 @@ class InTurn(ringbco.Policy):
                 return
 
     def place(self, state: ringbco.State, row: Any) -> tuple[float, float, int]:
-        """In the order of fifo."""
+        """In the order of fifo. Jobs after others come when their turn may be over: theirs is by row."""
         priority = state.jobs.priority[row] if "priority" in state.jobs else 0
-        return -float(priority or 0), float(state.jobs.submit_time[row]), self.came[int(row)]
+        number = int(row) if "after" in state.jobs else self.came[int(row)]
+        return -float(priority or 0), float(state.jobs.submit_time[row]), number
 
 
 class Restless(ringbco.Policy):

@@ -84,8 +84,7 @@ def base(model: Model, sharing: Sharing) -> type[World]:
 def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
     """The model `under` by the decisions of the case's policy, or of a log."""
     told = model.told
-    pause = told.get("preempt_cost", 30.0)
-    costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
+    costs = tuple(told.get(name) for name in ("move_cost", "resize_cost"))
     assert model.decides is not None
     result = deciding_world(
         model.decides,

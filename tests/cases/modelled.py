@@ -258,6 +258,7 @@ class Model:
             self.told.get("victims", "least"),
             self.told.get("evict_after", 0.0),
             self.told.get("evict_loses", False),
+            self.told.get("preempt_loses", False),
         )
 
     def _queue(self) -> Queue | None:
@@ -272,6 +273,8 @@ class Model:
             tuple(users.index(job["user"]) for job in self.case.jobs) if text else None,
             self.told.get("reservations", 100),
             self._fair() if self.options.order == "fairshare" else None,
+            self._told("predict") or {},
+            self._told("estimate"),
         )
 
     def _fair(self) -> Fair:
@@ -299,7 +302,21 @@ class Model:
             self.told.get("move_cost"),
             self.told.get("within", "fifo"),
             *self._protection(),
+            self._values("preempt_cost"),
         )
+
+    def _values(self, name: str) -> dict[int, float]:
+        """A column of numbers by row, without empty cells."""
+        values = ((row, job.get(name)) for row, job in enumerate(self.case.jobs))
+        return {row: value for row, value in values if value is not None}
+
+    def _told(self, option: str) -> dict[int, float] | None:
+        """The column that an option names, without what is no time; None where it names none."""
+        named = str(self.told.get(option))
+        if not named.startswith("column:"):
+            return None
+        values = self._values(named.removeprefix("column:"))
+        return {row: value for row, value in values.items() if value > 0.0}
 
     def _protection(self) -> tuple[float, float, frozenset[int]]:
         """Where jobs are stopped for others."""
@@ -398,7 +415,13 @@ class Model:
             whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
             shared = None if whole else sharing
             world = repack_world(
-                claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
+                claims,
+                users,
+                world,
+                self.types,
+                shared,
+                exact=self.told.get("predict") == "exact",
+                predicted=self._told("predict"),
             )
         if self.decides:
             world = decided.world(self, claims, world, sharing)
@@ -441,10 +464,11 @@ class Model:
             told.get("interval"),
             told.get("start_cost", 0.0),
             pause,
-            told.get("move_cost", pause),
-            told.get("resize_cost", pause),
+            told.get("move_cost"),
+            told.get("resize_cost"),
             noise,
             *self._protection(),
+            self._values("preempt_cost"),
         )
         log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
         sharing = self._sharing()

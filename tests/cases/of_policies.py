@@ -241,6 +241,8 @@ def sleep(rng: Random, case: Case) -> None:
 
 @feature(0.08)
 def ties(rng: Random, case: Case) -> None:
+    if case.policy is custom_policies.InTurn and "after" in case.jobs[0]:
+        return  # it is told no rule of ties
     case.options["ties"] = rng.choice(("reverse", "shuffle:3"))
 
 

@@ -265,6 +265,10 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
             " knows; did you mean H100? else declare it",
         ),
         (
+            f"[gpu_types.X]\nspeed = 1{'0' * 400}\n[[servers]]\ngpus = 8",
+            ": expected a finite number > 0",
+        ),
+        (
             "[gpu_types.X]\nspeed = 0\n[[servers]]\ngpus = 8",
             "gpu_types.X.speed: 0: expected a finite number > 0",
         ),

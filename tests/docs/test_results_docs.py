@@ -100,6 +100,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
             enforce_limits=True,
         ),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
+        "predicted": replay(jobs, "4x4", policy="sjf", predict="column:duration"),
         "window": replay(jobs, "4x4", policy="fifo", measure_from=0.1, measure_to=0.9),
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic

@@ -244,6 +244,13 @@ def test_a_bad_row_is_named(fault: str) -> None:
     assert said in str(caught.value)
 
 
+def test_an_id_that_two_rows_have_is_that_fault_whoever_comes_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_time,num_gpus,duration,after\na,0,1,5,\na,0,1,5,b\nc,0,1,5,a\n")
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column job_id: a: expected every job_id once"):
+        ringbco.read_jobs(path)
+
+
 def test_a_csv_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,submit_time,num_gpus,duration,after\na,0,1,5,\nb,0,1,5,c\n")
@@ -276,6 +283,12 @@ def test_plans_and_bounds_refuse_the_column() -> None:
         ringbco.bound(frame, "2x8", model="fixed")
     compared = ringbco.compare(frame, "2x8", policies=["fifo", "sjf"], model="fixed", seeds=1)
     assert compared.bounds == {"fifo": None, "sjf": None}
+
+
+def test_a_plan_takes_a_column_in_which_no_job_is_named() -> None:
+    frame = table((0, 1, 10, None, None), (5, 2, 10, None, None))
+    planned = ringbco.plan(frame, "2x8", policy="sjf-bco", model="fixed")
+    assert planned.jobs["submitted"].to_list() == planned.jobs["submit_time"].to_list()
 
 
 def test_an_audit_finds_an_arrival_that_is_not_the_end() -> None:

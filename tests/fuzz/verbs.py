@@ -348,4 +348,4 @@ def side_table_words(folder: Path) -> Iterator[str]:
     """The words for all tables beside the jobs."""
     for path in sorted(folder.iterdir()):
         if path.stem in FILES and path.suffix in (".csv", ".parquet"):
-            yield f"--{REPLAY[path.stem].typed}={path.name}"
+            yield f"--{REPLAY[path.stem.removesuffix('-2')].typed}={path.name}"

@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ringbco
+from cases.case import by_hand
+from cases.compare import agreed
 from conftest import Invoke
 from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
@@ -464,3 +466,14 @@ def test_on_the_command_line(invoke: Invoke, tmp_path: Path, monkeypatch: pytest
     listed = {row["name"]: row for row in json.loads(invoke("policies", "--json").stdout)}["sia"]
     assert listed["options"] == ["-P round", "-P power", "-P incentive", "-P restart"]
     assert (listed["preemptive"], listed["clairvoyant"]) == (True, False)
+
+
+@pytest.mark.parametrize("other", [1, 2])
+def test_who_may_not_keep_its_number_changes_it_or_waits_for_a_round(other: int) -> None:
+    """The second job may grow beyond the quota while the first is within it, and then not keep that."""
+    rows = [(0.0, 3, 50.0, "a", 1), (10.0, 3, 70.0, "a", 1), (20.0, other, 70.0, None, 1)]
+    quota = [{"user": "a", "gpus": 1, "borrow": True}]
+    case = by_hand((8,), "submit_time num_gpus duration user min_gpus", rows, policy="sia", quota=quota)
+    agreed(case)
+    stays = case.replay().stays.filter(pl.col("job_id") == case.jobs[1]["job_id"])
+    assert stays["num_gpus"].to_list() == [1, 2, 1]

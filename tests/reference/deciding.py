@@ -230,7 +230,7 @@ Decides = Callable[[Collection[int]], Decide]
 def deciding_world(
     decides: Decides,
     ranges: Ranges,
-    costs: tuple[float, float],
+    costs: tuple[float | None, float | None],
     claims: Claims,
     types: Types,
     base: type[PreemptWorld],
@@ -239,7 +239,7 @@ def deciding_world(
 ) -> type[PreemptWorld]:
     """The model `base`, of `sized` and `priorities` at least, under decisions of one's own.
 
-    costs: pauses after a move and after a resize, s. names: of types.
+    costs: pauses after a move and after a resize, s, None for that of a preemption. names: of types.
     """
 
     class Deciding(base):  # type: ignore[misc, valid-type]
@@ -423,6 +423,7 @@ def deciding_world(
                         self.result.start[row] = math.nan
             if row in self.waiting:
                 self.waiting.remove(row)
+            self.tell(row, "preempted", "ended")
             self.forget(row)
             self.result.kept[row] = False
             self.gone.add(row)
@@ -475,7 +476,7 @@ def deciding_world(
         def cost_of(self, row: int, gpus: list[GPU]) -> float:
             was_here = self.kept_at == self.now and row in self.kept
             if was_here and self.stops[row][-1:] == ((self.now, "preempted"),):
-                return costs[len(gpus) != len(self.kept[row][0].gpus)]
+                return self.rules.price(row, costs[len(gpus) != len(self.kept[row][0].gpus)])
             return float(super().cost_of(row, gpus))
 
     return Deciding

@@ -95,9 +95,12 @@ def elastic_world(
                 self.lifted.pop(row, None)
                 return
             first = math.isnan(self.result.start[row])
-            cost = rules.start if first else rules.preempt
+            given = None
             if row in self.lifted:
-                cost = rules.move if self.lifted[row] == len(gpus) else rules.resize
+                given = rules.move if self.lifted[row] == len(gpus) else rules.resize
+            cost = rules.own.get(row, rules.preempt) if given is None else given
+            if first:
+                cost = rules.start
             cost += self.waking(gpus)
             self.over[row] = self.over_quota(row, len(gpus))
             self.tell(row, "preempted", "moved")

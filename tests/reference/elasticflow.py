@@ -4,8 +4,8 @@ A part of the model of the policies that resize jobs. Nothing here imports ringb
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from reference.running import RunningJob
@@ -25,14 +25,16 @@ class Elastic:
     interval: float | None = None
     start: float = 0.0
     preempt: float = 30.0
-    move: float = 30.0
-    resize: float = 30.0
+    move: float | None = None
+    resize: float | None = None
+    """As `preempt` if they are None."""
     noise: tuple[tuple[float, int], ...] = ()
     """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
     after: float = 0.0
     protected_most: float = math.inf
     kept: frozenset[int] = frozenset()
-    """As `Preemption.after`, `most` and `kept`."""
+    own: Mapping[int, float] = field(default_factory=dict)
+    """As `Preemption.after`, `most`, `kept` and `own`."""
 
 
 @dataclass(frozen=True)

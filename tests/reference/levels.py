@@ -24,13 +24,13 @@ Choices = Callable[[float], list[Any] | None]
 
 def levels(
     state: State, rows: Sequence[int], wanted: dict[int, int], *, keeps: bool
-) -> tuple[dict[int, int], dict[Owner, int], list[int]]:
-    """The level of each row; what their quotas leave of those within, by owner; and those within quotas.
+) -> tuple[dict[int, int], dict[Owner, int], dict[int, list[Owner]]]:
+    """The level of each row; what is left of quotas, by owner; and the owners whose quotas bound each row.
 
     keeps: whether running jobs keep what they hold, and so come before all `rows`.
     """
     left: dict[Owner, int] = {}
-    within: list[int] = []
+    bounds: dict[int, list[Owner]] = {}
     guest: dict[int, bool | None] = {}
     for row in in_order(state, rows):
         quotas = {(book, quota.owner): quota for book, quota in enumerate(state.quotas(row)) if quota}
@@ -39,13 +39,23 @@ def levels(
         beyond = [quota for owner, quota in quotas.items() if left[owner] < wanted[row]]
         guest[row] = bool(beyond) and (all(quota.borrow for quota in beyond) or None)
         if quotas and not beyond:
-            within.append(row)
+            bounds[row] = list(quotas)
             for owner in quotas:
                 left[owner] -= wanted[row]
+    for row in [row for row in in_order(state, rows) if guest[row]]:
+        quotas = {(book, quota.owner): quota for book, quota in enumerate(state.quotas(row)) if quota}
+        caps = [owner for owner, quota in quotas.items() if not quota.borrow]
+        if any(left[owner] < wanted[row] for owner in caps):
+            guest[row] = None
+            continue
+        for owner in caps:
+            left[owner] -= wanted[row]
+        if caps:
+            bounds[row] = caps
     keys = {row: (bool(is_guest), -state.jobs.priority[row]) for row, is_guest in guest.items()}
     places = sorted(set(keys.values()))
     level = {row: OUT if guest[row] is None else places.index(keys[row]) for row in rows}
-    return level, left, within
+    return level, left, bounds
 
 
 def by_table(state: State, rows: Sequence[int]) -> list[int]:

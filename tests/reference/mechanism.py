@@ -6,7 +6,7 @@ the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbc
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reference import clocks
@@ -53,6 +53,12 @@ class Preemption:
     """Stays ended for others after which a job is protected."""
     kept: frozenset[int] = frozenset()
     """Rows that are protected for good."""
+    own: Mapping[int, float] = field(default_factory=dict)
+    """By row the cost of a preemption, where a job has its own."""
+
+    def price(self, row: int, given: float | None) -> float:
+        """What a job pays that is resumed, or changes its GPUs; given: what an option says of a change."""
+        return self.own.get(row, self.cost) if given is None else given
 
     @property
     def ticks(self) -> bool:
@@ -295,10 +301,9 @@ class World(Arriving, Causes, Protecting, Netting):
         """Seconds of the pause with which a stay there begins."""
         if math.isnan(self.result.start[row]):
             return self.rules.start_cost
-        if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
-            # A second pass at the instant at which it was preempted: it has moved.
-            return self.rules.move_cost
-        return self.rules.cost
+        # After a second pass at the instant at which it was preempted it has moved.
+        moves = self.shifted.get(row) == self.now
+        return self.rules.price(row, self.rules.move_cost if moves else None)
 
     def waking(self, gpus: list[GPU]) -> float:
         """Seconds by which the pause of a stay that begins there is longer; who sleeps is `energy`'s."""

@@ -6,7 +6,8 @@ ringbco.
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reference.fair import Fair, Owner, Stay
@@ -40,6 +41,10 @@ class Queue:
     users: tuple[int, ...] | None = None
     reservations: int = 100
     fair: Fair | None = None
+    predicted: Mapping[int, float] = field(default_factory=dict)
+    """By row, s, for `sjf` and `qssf`."""
+    estimated: Mapping[int, float] | None = None
+    """By row, s, for backfilling and maintenance: None where it goes by something else."""
 
 
 def checkpoints(progress: float, every: float) -> float:
@@ -296,7 +301,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             keys = {
                 "fifo": 0.0,
                 "smallest": float(job.num_gpus),
-                "sjf": work(job, self.options, self.net),
+                "sjf": queue.predicted.get(row, work(job, self.options, self.net)),
                 "qssf": self.predictions[row],
             }
             return (keys[order],)
@@ -320,6 +325,8 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             job = self.jobs[row]
             if queue.exact:
                 return job.duration * weight(job)
+            if row in queue.predicted:
+                return queue.predicted[row] * weight(job)
             own = [r for r in self.done if queue.users is None or queue.users[r] == queue.users[row]]
             alike = [r for r in own if self.jobs[r].num_gpus == job.num_gpus]
             known = alike or own or self.done
@@ -335,6 +342,9 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             still, self.running = self.running, [run for run in self.running if run.row != row]
             left = self.remaining(row)
             self.running = still
+            if queue.estimated is not None:
+                done = work(self.jobs[row], self.options, self.net) - left
+                return max(0.0, queue.estimated.get(row, math.inf) - done)
             return queue.factor * left
 
         def end(self, run: RunningJob) -> float:

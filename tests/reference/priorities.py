@@ -11,6 +11,7 @@ from typing import Any
 
 from reference.clocks import PATIENCE
 from reference.conservative import BY_TIME, make_reservations
+from reference.losses import losing_world
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
@@ -71,6 +72,11 @@ class Claims:
     evict_after: float = 0.0
     """Seconds."""
     evict_loses: bool = False
+    preempt_loses: bool = False
+
+    def losing(self) -> set[str]:
+        """How stays end that lose work."""
+        return {*(["evicted"] * self.evict_loses), *(["preempted"] * self.preempt_loses)}
 
     def quotas(self, row: int) -> list[tuple[Book, Quota]]:
         """That of each book that has one for its owner there."""
@@ -127,7 +133,7 @@ def priority_world(
     types: Types | None = None,
 ) -> type[PreemptWorld]:
     """The model `base`, with outages, and with the queue or else a ranking, where jobs differ in rank."""
-    under = failing_world(facts, base)
+    under = losing_world(claims.losing(), failing_world(facts, base))
     if queue is not None:
         under = queue_world(queue, under)
 
@@ -275,7 +281,6 @@ def priority_world(
 
         def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
-            own += [(self.result.lost_work, self.result.lost_work[row])]
             return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
         def lost(self, run: RunningJob) -> float:
@@ -427,10 +432,7 @@ def priority_world(
 
         def evict(self, leaving: Sequence[RunningJob]) -> None:
             for run in leaving:
-                left = self.left[run.row]
                 ended = self.interrupt(run)
-                if ended and claims.evict_loses:
-                    self.fall_back(run, left)
                 log.evictions[run.row] += ended
                 if ended:
                     self.tell(run.row, "preempted", "evicted")

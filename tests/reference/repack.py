@@ -183,6 +183,12 @@ class Rule:
             self.walk(grade)
         self.look_again()
 
+    def look(self) -> None:
+        """Who was evicted may have lost work, and has it again where it moved."""
+        self.left = {row: self.view.left(row) for row in self.left}
+        if self.predictions is not None:
+            self.predictions.see(self.left)
+
     def grades(self, rows: list[int]) -> dict[int, Grade]:
         """Who goes before whom; whoever may not run is left out."""
         grades: dict[int, Grade] = {}
@@ -236,6 +242,7 @@ class Rule:
         gpus = self.gpus(row)
         if any((gpus, gpu_type) not in self.failed for gpu_type in self.view.tried(row)):
             if self.view.place(row):
+                self.look()
                 return []
             for gpu_type in self.view.tried(row):
                 if (gpus, gpu_type) in self.failed:
@@ -262,6 +269,7 @@ class Rule:
         if failed.issuperset(sizes):
             return False
         if self.view.place(row):
+            self.look()
             return True
         for size in sizes:
             if size not in failed:
@@ -274,13 +282,16 @@ class Rule:
 
     def make_room(self, row: int) -> list[int] | None:
         """By the machine's eviction, but no guest: who was evicted; None where that cannot be."""
-        return self.view.make_room(row) if self.view.evicts and self.grade[row][0] == 0 else None
+        evicted = self.view.make_room(row) if self.view.evicts and self.grade[row][0] == 0 else None
+        self.look()
+        return evicted
 
     def carry_out(self, plan: ClusterCopy) -> list[int]:
         self.view.stop([*plan.evicted, *plan.moved])
         self.view.put(plan.row, plan.mine)
         for row, parts in plan.moved.items():
             self.view.put(row, parts)
+        self.look()
         return plan.evicted
 
     def pays(self, plan: ClusterCopy, wait: float) -> bool:

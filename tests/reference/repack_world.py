@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import fewest_servers, iteration_time
@@ -28,8 +28,12 @@ def repack_world(
     sharing: Sharing | None = None,
     *,
     exact: bool,
+    predicted: Mapping[int, float] | None = None,
 ) -> type[PreemptWorld]:
-    """The model `base`, one of priorities, under `repack`. users: by row; None where none is named."""
+    """The model `base`, one of priorities, under `repack`. users: by row; None where none is named.
+
+    predicted: run times in a column, by row; None where the run has none.
+    """
 
     class Repacking(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
@@ -46,7 +50,7 @@ def repack_world(
                 submit = [self.jobs[row].submit if row in self.jobs else 0.0 for row in range(count)]
                 gpus = [weight(self.jobs[row]) if row in self.jobs else 0 for row in range(count)]
                 whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
-                predictions = Predictions(submit, gpus, users, whole)
+                predictions = Predictions(submit, gpus, users, whole, predicted)
             return Rule(WorldView(self), predictions)
 
         def complete(self, run: RunningJob) -> None:

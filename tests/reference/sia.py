@@ -52,10 +52,10 @@ class Sia:
         if state.running and state.now < self.ends:
             return
         self.ends = state.now + self.round
-        rows = [*state.running, *state.waiting]
+        rows, ran = [*state.running, *state.waiting], bool(state.running)
         if rows:
             self.share_out(state, rows)
-        if state.running:
+        if ran or state.running:
             state.wake(self.ends)
 
     def share_out(self, state: State, rows: list[int]) -> None:
@@ -116,12 +116,12 @@ class Sia:
     def offer(self, state: State, rows: list[int]) -> Offer:
         world, jobs = state.world, state.jobs
         needs = {row: jobs.min_gpus[row] for row in rows}
-        level, left, within = levels(state, rows, needs, keeps=False)
+        level, left, bounds = levels(state, rows, needs, keeps=False)
         offer = Offer({row: {} for row in rows}, {row: set() for row in rows}, dict.fromkeys(rows), level)
         for row in in_order(state, rows):
             least, most = jobs.min_gpus[row], jobs.max_gpus[row]
-            if row in within:
-                owners = [(book, quota.owner) for book, quota in enumerate(state.quotas(row)) if quota]
+            if row in bounds:
+                owners = bounds[row]
                 most = min(most, least + min(left[owner] for owner in owners))
                 left.update({owner: left[owner] - (most - least) for owner in owners})
             held = state.held(row)
@@ -153,7 +153,7 @@ class Sia:
         result = {}
         for config, rate in rates.items():
             goodput = rate / min(rates.values()) * state.jobs.min_gpus[row]
-            if offer.now[row] is not None and config != offer.now[row]:
+            if state.held(row) and config != offer.now[row]:
                 goodput *= factor
             if goodput > 0:
                 result[config] = self.incentive + math.copysign(1.0, self.power) * goodput**self.power

@@ -175,7 +175,7 @@ def test_no_optimum_is_below_the_bound(elastic: bool) -> None:
             )  # fmt: skip
         frame = pl.DataFrame(jobs).rename({"submit": "submit_time"})
         frame = frame.with_columns(job_id=pl.int_range(pl.len()).cast(pl.String))
-        bound = ringbco.bound(frame, f"1x{gpus}", model="fixed")
+        bound = ringbco.bound(frame, f"1x{gpus}", model="fixed", tight=True)
         gaps.append(optimum(jobs, gpus) / bound.total - 1)
     assert min(gaps) >= -1e-9
     assert min(gaps) < 1e-9  # it is reached

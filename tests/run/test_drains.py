@@ -279,3 +279,15 @@ def test_the_audit_finds_a_start_on_a_draining_server() -> None:
     outcome.outages = closed((0, 90, 130, "drain")).with_columns(cause=pl.lit(None, pl.String))
     found = check_outcome(outcome, as_table(table)).findings
     assert any("takes GPUs of server 0, which drains from 90 to 130 s" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("down", [0.0, 50.0, 80.0])
+@pytest.mark.parametrize("drain", [0.0, 50.0, 80.0])
+def test_a_server_comes_back_once_where_both_end_at_once(down: float, drain: float) -> None:
+    outages = closed((0, down, 100.0, "down"), (0, drain, 100.0, "drain"))
+    outcome = replay(jobs(("a", 0.0, 4, 200.0)), "2x4", outages)
+    assert outcome.servers is not None
+    seen = [
+        (time, what) for time, what in ((drain, "drain"), (down, "down")) if what == "down" or drain < down
+    ]
+    assert outcome.servers.select("time", "what").rows() == [*seen, (100.0, "up")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,41 @@ def test_a_ranking_counts_a_job_only_if_it_is_within_all_books() -> None:
     ]
     books = book("account", ("x", 4, False)), book("user", ("ann", 3, False))
     assert starts(capped(rows, *books, policy="srtf")) == [0.0, 10.0, 0.0]
+
+
+@pytest.mark.parametrize("policy", ["gavel", "allox", "sia"])
+def test_a_file_that_lends_and_one_that_caps(policy: str) -> None:
+    """The owner never holds more than the second allows."""
+    for seed in range(25):
+        draw = random.Random(f"{policy} {seed}")
+        rows: list[Row] = [
+            (
+                draw.choice([0.0, 0.0, 30.0]),
+                draw.randint(1, 3),
+                draw.choice([10.0, 40.0, 90.0]),
+                user,
+                account,
+                None,
+            )
+            for user, account in [(draw.choice("ab"), draw.choice(["x", "x", "y"])) for _ in range(6)]
+        ]
+        column = draw.choice(["user", "account"])
+        owners = sorted({row[3 if column == "user" else 4] for row in rows})
+        lends = book(column, *[(owner, draw.randint(0, 2), True) for owner in owners])
+        accounts = sorted({str(row[4]) for row in rows})
+        caps = book("account", *[(owner, draw.randint(3, 5), False) for owner in accounts])
+        own = {"parameters": {"round": 20.0}} if policy == "gavel" else {}
+        case = capped(rows, lends, caps, policy=policy, **own)
+        if policy == "sia":
+            for job in case.jobs:
+                job |= {"min_gpus": 1, "max_gpus": 4}
+        starts(case)
+        held = case.replay().allocations.join(case.frame().select("job_id", "account"), on="job_id")
+        for cap in caps:
+            own = held.filter(pl.col("account") == cap["account"])
+            for at in own["start_time"].unique():
+                now = own.filter((pl.col("start_time") <= at) & (pl.col("end_time") > at))
+                assert now["num_gpus"].sum() <= cap["gpus"]
 
 
 def test_a_custom_policy_sees_the_quota_of_each_file() -> None:

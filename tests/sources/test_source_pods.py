@@ -103,7 +103,7 @@ def test_slurm_always_has_those_of_a_node(tmp_path: Path) -> None:
     ]
     result = convert("slurm", [write(tmp_path, "sacct.psv", head, *rows)])
     assert sizes(result) == {"1": 4, "2": None, "3": 4}
-    assert any("1 jobs have no gpus_per_pod, first 2" in note for note in result.notes), result.notes
+    assert any("1 job without gpus_per_pod, first 2" in note for note in result.notes), result.notes
 
 
 def test_without_pods_there_is_no_column(tmp_path: Path) -> None:

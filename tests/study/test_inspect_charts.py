@@ -235,3 +235,11 @@ def test_force_replaces_charts_but_not_the_table(invoke: Invoke, tmp_path: Path)
     refused = invoke("inspect", "jobs.parquet", "--png", "link.png", "--force")
     assert "link.png: is the job table itself" in refused.stderr
     assert (tmp_path / "jobs.parquet").read_bytes() == before
+
+
+def test_shares_of_the_least_run_times_are_finite() -> None:
+    times = [5e-324, 1e-320]
+    frame = pl.DataFrame({"job_id": ["a", "b"], "submit_time": 0.0, "num_gpus": [1, 2], "duration": times})
+    text = json.dumps(drawn(frame))
+    assert "Infinity" not in text
+    assert "NaN" not in text

@@ -295,3 +295,8 @@ def test_generate_refuses_bad_options_and_leaves_nothing(invoke: Invoke, tmp_pat
     assert "did you mean philly?" in done.stderr
     assert invoke("generate", "--preset", "philly", "--jobs", 5, "-o", "jobs.xls").returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_load_at_which_jobs_would_come_for_ever_is_refused() -> None:
+    with pytest.raises(UsageError, match="option load: 1e-320: expected at least"):
+        generate("philly", 20, 1, load=1e-320)

@@ -82,7 +82,7 @@ class Figures:
 
     def compare(self, where: str, told: Mapping[str, Any], right: Mapping[str, Any]) -> None:
         """Each figure, and those of each row of each table."""
-        planned = self.inputs.options["command"] == "plan"
+        planned = self.inputs.options.get("command") == "plan"
         for key in dict.fromkeys((*right, *told)):
             if key in UNJUDGED or key in self.left_out or (self.inputs.decides and key in FATES):
                 continue

@@ -284,6 +284,8 @@ def _stays(outcome: Outcome, inputs: RunInputs) -> Stays:
     stays = Stays(
         job, start, end, ended, by_job, by_server, service, *_unplaced(inputs, job, frame["num_gpus"])
     )
+    if told is not None and "lost_time" in told.columns:
+        stays.falls = told["lost_time"].gt(0.0).to_numpy()
     shared = inputs.jobs.share is not None
     if outcome.allocations is None:
         if shared:

@@ -131,7 +131,7 @@ def jobs_table(inputs: RunInputs, speeds: Speeds, done: Records) -> Table:
         table |= {"reached_limit": done.cut, "run_cut": why.cut}
     if inputs.outages is not None:
         table["failures"] = done.ended(FAILED)
-    if inputs.outages is not None or inputs.evict_loses:
+    if inputs.loses:
         table["lost_work"] = done.lost
     if inputs.searched:
         table |= {"pauses": done.ended(RUNG), "paused_time": done.rests}

@@ -15,7 +15,7 @@ from ringbco.checker.arrays import codes, overlap, total
 from ringbco.checker.chains import chain_times, log_waits
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
-from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Jobs, Table
+from ringbco.checker.inputs import EVICTED, FAILED, PREEMPTED, Bools, Floats, Ints, Jobs, Table
 from ringbco.checker.run_interval import HOUR, RunInterval
 from ringbco.checker.searches import merged
 from ringbco.checker.stays import AS_RESIZED, may_pause
@@ -23,6 +23,8 @@ from ringbco.errors import InputError
 
 SHARES: Final = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
+OTHERS: Final = {EVICTED: "eviction", PREEMPTED: "preemption"}
+"""Causes of lost work besides outages, by how a stay ended."""
 Figures = dict[str, Any]
 
 
@@ -249,16 +251,15 @@ class Summary:
 
     def _outages(self) -> Figures:
         inputs, stays = self.inputs, self.interval.stays
-        if inputs.outages is None and not inputs.evict_loses:
+        if not inputs.loses:
             return {}
-        lossy = (FAILED, EVICTED) if inputs.evict_loses else (FAILED,)
-        failed = np.flatnonzero(np.isin(stays.ended, lossy) & self.is_done[stays.job])
+        failed = np.flatnonzero(np.isin(stays.ended, inputs.losing) & self.is_done[stays.job])
         cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.interval.down}
         lost = (stays.lost_time * self.gpus)[failed] / HOUR
         hours: dict[str, list[float]] = {}
         told = zip(stays.by_server[failed].tolist(), stays.end[failed].tolist(), lost.tolist(), strict=True)
         for (server, end, own), ended in zip(told, stays.ended[failed].tolist(), strict=True):
-            name = "eviction" if ended == EVICTED else cause.get((server, end), "unknown")
+            name = OTHERS.get(ended) or cause.get((server, end), "unknown")
             hours.setdefault(name, []).append(own)
         failures = int(np.count_nonzero(stays.ended[failed] == FAILED))
         return {
@@ -277,7 +278,7 @@ class Summary:
 
     def _used(self) -> Figures:
         """Goodput, and how long jobs took beside their ideal run times."""
-        if self.inputs.outages is None and not self.inputs.makes_room:
+        if not self.inputs.loses and not self.inputs.makes_room:
             return {}
         done, mine = self.done, self.mine
         held = total(done.held_gpu[mine])

@@ -174,6 +174,11 @@ class RunInputs(Settings):
     speeds: Sequence[Speed] = ()
 
     @cached_property
+    def losing(self) -> tuple[int, ...]:
+        """How stays end that lose work."""
+        return (FAILED, *((EVICTED,) * self.evict_loses), *((PREEMPTED,) * self.preempt_loses))
+
+    @cached_property
     def planned(self) -> bool:
         """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
         return bool(self.options.get("command") == "plan")
@@ -216,7 +221,8 @@ class Stays:
     Read of a result: job, a row of the job table; start; end; ended, a number of ENDED; by_job, a row,
     and by_server, or NONE; by_service, None where no stay names one; first, of each stay its first row of
     (server, held), of which one more stands at the end: the GPUs held on each server. spot: the same of
-    (on, gpu), each GPU and its server, where jobs share GPUs.
+    (on, gpu), each GPU and its server, where jobs share GPUs. falls: which lost work, None where nothing
+    says it.
 
     Written by the checker: number, of the stay among its job's; began, a word; since, from when on the job
     waited for it; rest, seconds at a rung before it; mark, when it reached its last rung, NaN for none;
@@ -240,6 +246,7 @@ class Stays:
     spot: Ints | None = None
     on: Ints | None = None
     gpu: Ints | None = None
+    falls: Bools | None = None
     number: Ints = field(init=False)
     began: Ints = field(init=False)
     since: Floats = field(init=False)

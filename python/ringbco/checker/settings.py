@@ -118,6 +118,16 @@ class Settings(ABC):
         return bool(self.options.get("evict_loses")) and self.makes_room
 
     @cached_property
+    def preempt_loses(self) -> bool:
+        """Whether a preempted job falls back to its last checkpoint."""
+        return bool(self.options.get("preempt_loses")) and self.preempts
+
+    @cached_property
+    def loses(self) -> bool:
+        """Whether any stay may."""
+        return self.outages is not None or self.evict_loses or self.preempt_loses
+
+    @cached_property
     def saves(self) -> bool:
         """Whether checkpoints take time."""
         return bool(self.options.get("checkpoint_cost"))

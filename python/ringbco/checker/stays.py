@@ -151,7 +151,14 @@ def pause(inputs: RunInputs, stays: Stays, slept: list[SleepInterval]) -> None:
     if inputs.options.get("start_cost") is None:
         cost[FIRST] = 0.0
     wake = float(inputs.options.get("wake_time", 0.0))
-    seconds = np.array(cost)[stays.began] + np.where(stays.woke, wake, 0.0)
+    seconds = np.array(cost)[stays.began]
+    own = inputs.jobs.plain.get("preempt_cost")
+    if own is not None:
+        given = np.array([name == "start_cost" or inputs.options.get(name) is not None for name in COST])
+        given[[RESUMED, RESTARTED]] = False
+        mine = own[stays.job]
+        seconds = np.where(given[stays.began] | np.isnan(mine), seconds, mine)
+    seconds = seconds + np.where(stays.woke, wake, 0.0)
     if slot is not None:
         seconds = np.ceil(seconds / slot) * slot
     stays.begin = stays.start + seconds

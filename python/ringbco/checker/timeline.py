@@ -115,7 +115,7 @@ def servers_table(interval: RunInterval) -> Table:
         mine = [outage for outage in off if outage.server == drain.server]
         if not any(outage.down <= drain.down <= outage.up for outage in mine):
             rows.append((drain.server, drain.down, 4, drain.cause))
-        if _cover(mine, drain.server, drain.up) is None:
+        if not any(outage.down <= drain.up <= outage.up for outage in mine):
             rows.append((drain.server, drain.up, 1, drain.cause))
     for sleep in interval.slept:
         rows.append((sleep.server, sleep.since, 2, None))

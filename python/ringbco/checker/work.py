@@ -1,9 +1,9 @@
 """What each stay did of its job's work, and what a failure took of it (docs/outages.md, searches.md).
 
-An eviction that loses work is a failure here. The time of a stay is cut where its work is looked at: at
-rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is summed up over
-pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the second of all
-that have one, and so on.
+An eviction or a preemption that loses work is a failure here. The time of a stay is cut where its work is
+looked at: at rungs, at the latest checkpoint before a failure, at its end. What is done between cuts is
+summed up over pieces of one rate. Then the cuts of each job come in turn: the first of all jobs at once, the
+second of all that have one, and so on.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from ringbco.checker.arrays import most_of, ranges
 from ringbco.checker.contention import Parts
 from ringbco.checker.inputs import (
     DONE,
-    EVICTED,
-    FAILED,
     LIMIT,
+    PREEMPTED,
     RUNG,
     Bools,
     Floats,
@@ -65,7 +64,7 @@ class Worker:
         stays = self.stays
         size = len(stays)
         self._save()
-        failed = np.isin(stays.ended, (FAILED, EVICTED) if self.inputs.evict_loses else (FAILED,))
+        failed = self._failed()
         until, since = stays.end.copy(), np.zeros(size)
         if failed.any():
             until[failed], since[failed] = self.saves.latest(
@@ -83,6 +82,16 @@ class Worker:
         short = stays.off[np.minimum.reduceat(np.where(first, np.arange(size), size - 1), head)]
         seen = np.logical_or.reduceat(np.isin(stays.ended, (DONE, LIMIT, RUNG)), head)
         return stays.job[head[seen]], short[seen] * self.unit
+
+    def _failed(self) -> Bools:
+        """Which stays lost the work since their latest checkpoint, by how they ended."""
+        stays, inputs = self.stays, self.inputs
+        failed = np.isin(stays.ended, inputs.losing)
+        differ = inputs.decides and inputs.makes_room and inputs.evict_loses != inputs.preempt_loses
+        if differ and stays.falls is not None:
+            # Who was evicted for a job that gave the GPUs up at once is preempted, and lost as evicted.
+            failed = np.where(stays.ended == PREEMPTED, stays.falls, failed)
+        return np.asarray(failed)
 
     def _save(self) -> None:
         """Writes the seconds that checkpoints take into the stays."""

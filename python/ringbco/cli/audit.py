@@ -1,4 +1,4 @@
-"""`ringbco audit`: is this result possible?"""
+"""`ringbco audit`: is this result possible, does this certificate prove its bound?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN: Final = 20
 """Findings printed in full."""
 
 _ROWS: Final = """
-folder
+folder DIR: A result folder of `ringbco replay`, or a certificate of `ringbco bound`.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
 policy FILE.py:CLASS: The custom policy of the run, loaded if its SHA-256 is the recorded one. [default: such
   a run is not repeated]
@@ -42,22 +42,32 @@ def audit(
     The physics is worked out again from the result's files and the job table alone: no GPU taken twice, run
     times explained. What the policy decided is checked by the repeat. Exit status 3 if a check fails.
 
+    A file instead of DIR is a certificate of `ringbco bound --tight`: do its prices prove the bound?
+
     Example: ringbco audit results --jobs jobs.parquet
     """
     from ringbco.audits import NOT_MADE, check_folder
+    from ringbco.audits.certificates import check_certificate
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import AuditFailure, UsageError
 
     if no_repeat and (require_repeat or policy is not None):
         other = "require-repeat" if require_repeat else "policy"
         raise UsageError(f"option {other}: expected no --no-repeat beside it")
-    with progress_bar(f"repeat of {folder}", quiet=quiet, unit="jobs") as progress:
-        report = check_folder(folder, jobs, policy=policy, repeat=not no_repeat, progress=progress)
+    is_result = not folder.is_file()
+    if not is_result and (no_repeat or require_repeat or policy is not None):
+        other = "policy" if policy is not None else "no-repeat" if no_repeat else "require-repeat"
+        raise UsageError(f"option {other}: expected a result folder; {folder} is a file, so a certificate")
+    if is_result:
+        with progress_bar(f"repeat of {folder}", quiet=quiet, unit="jobs") as progress:
+            report = check_folder(folder, jobs, policy=policy, repeat=not no_repeat, progress=progress)
+    else:
+        report = check_certificate(folder, jobs)
     if as_json:
         say_json(report.to_dict())
     elif not quiet:
         _show(folder, report)
-        if not report.repeated:
+        if is_result and not report.repeated:
             say(NOT_MADE)
     if not report.ok:
         failed = [check.code for check in report.checks if check.failed]

@@ -24,6 +24,9 @@ types TYPE:SHARE,...: Shares of jobs that request a GPU type, such as V100:0.5,A
 elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a
   catalogue. Default: all jobs are rigid.
 elastic_share
+predictions sigma=S: Add a column predicted: the duration times a lognormal factor whose logarithm has
+  standard deviation S, for --predict column:predicted or --estimate column:predicted. Default: no such
+  column.
 force
 as_json --json: Print the table's figures as JSON and nothing else.
 quiet
@@ -42,6 +45,7 @@ def generate(
     types: str | None = None,
     elastic: str | None = None,
     elastic_share: float | None = None,
+    predictions: str | None = None,
     force: bool = False,
     as_json: bool = False,
     quiet: bool = False,
@@ -71,6 +75,7 @@ def generate(
         types=_shares(types),
         elastic=elastic,
         elastic_share=SHARE if elastic_share is None else elastic_share,
+        predictions=predictions,
     )
     write_jobs(table, out, force=force)
     if quiet and not as_json:

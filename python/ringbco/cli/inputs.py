@@ -163,7 +163,11 @@ def tell_unused(policies: Mapping[str, str], options: Mapping[str, Any]) -> None
     from ringbco.run.refusals import unused
 
     note_unused(unused(list(policies.values()), options), list(policies))
-    if options.get("evict_after") and not (options.get("evict") or options.get("quota")):
+    if (
+        options.get("evict_after")
+        and options.get("services")
+        and not (options.get("evict") or options.get("quota"))
+    ):
         note("option evict_after: services do not wait; no job evicts without --evict or --quota")
 
 

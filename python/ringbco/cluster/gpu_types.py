@@ -9,7 +9,7 @@ that the catalogue does not know:
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -96,6 +96,7 @@ def unknown_type(name: str, declared: Iterable[str], key: str, file: str | None 
     )
 
 
+_GREATEST: Final = sys.float_info.max
 _LIMITS: Final = {
     "speed": "a finite number > 0",
     "memory_gb": "a finite number of GB > 0",
@@ -138,7 +139,8 @@ def read_types(tables: Mapping[str, Any], file: str) -> dict[str, GpuType]:
 
 
 def _number(key: str, value: object, file: str, where: str) -> float:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # An integer of TOML may be greater than any float.
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _GREATEST
     if good and (value > 0 if key in ("speed", "memory_gb") else value >= 0):  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
     raise InputError(_LIMITS[key], file=file, key=where, value=show_toml(value))

@@ -181,3 +181,7 @@ SHEET: Final = Mark("page of `ringbco inspect`", lambda path: is_page(first_byte
 def picture(verb: str) -> Mark:
     """A picture that this verb draws."""
     return Mark(f"picture of `ringbco {verb}`", lambda path: is_picture(first_bytes(path) or b"", verb))
+
+
+CERTIFICATE: Final = Mark("certificate of ringbco bound", lambda path: "certificate" in document(path))
+"""What `ringbco bound --certificate` writes."""

@@ -43,12 +43,14 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
     """The level of each row, from 0; `OUT` for none.
 
     wanted: GPUs that each must have. Along fifo's order, the protected first, a job is within its owners'
-    quotas if in each its GPUs fit beside those of the owner's jobs that were within so far. keeps: whether
-    running jobs keep their GPUs, and so come before all of `rows`, which wait; else `rows` has them too.
+    quotas if in each its GPUs fit beside those of the owner's jobs that were within so far. Jobs over quota
+    then count in the quotas of owners that may not borrow. keeps: whether running jobs keep their GPUs, and
+    so come before all of `rows`, which wait; else `rows` has them too.
     """
     over_quota, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
     held: dict[_Owner, int] = {}
-    for at, quotas in _owned(state, rows):
+    owned = [*_owned(state, rows)]
+    for at, quotas in owned:
         so_far = {
             owner: held.get(owner, quota.held if keeps else 0) + int(wanted[at])
             for owner, quota in quotas.items()
@@ -59,6 +61,16 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
         else:
             out[at] = not all(quota.borrow for quota in beyond)
             over_quota[at] = not out[at]
+    for at, quotas in owned:
+        caps = {owner: quota for owner, quota in quotas.items() if over_quota[at] and not quota.borrow}
+        so_far = {
+            owner: held.get(owner, quota.held if keeps else 0) + int(wanted[at])
+            for owner, quota in caps.items()
+        }
+        if all(so_far[owner] <= quota.gpus for owner, quota in caps.items()):
+            held |= so_far
+        else:
+            out[at], over_quota[at] = True, False
     _, level = distinct(np.stack((over_quota, -priorities(state, rows)), axis=1))
     return np.where(out, OUT, level)
 
@@ -66,18 +78,27 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
 def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) -> Counts:
     """GPUs up to which each row may grow: its least number, and the least that its owners' quotas leave.
 
-    That is what those within it do not need for their least numbers. In fifo's order each may have all that
-    is left. least, most: by row. Jobs over quota, and those whose owner has no quota, may have `most`.
+    That is what those before do not need for their least numbers. In fifo's order each may have all that is
+    left. least, most: by row. Only owners that may not borrow bound jobs over quota.
     """
     found = most.copy()
     left: dict[_Owner, int] = {}
-    within = []
-    for at, quotas in _owned(state, rows):
-        so_far = {owner: left.get(owner, quota.gpus) - int(least[at]) for owner, quota in quotas.items()}
-        if min(so_far.values()) >= 0:
-            left |= so_far
-            within.append((at, [*quotas]))
-    for at, owners in within:
+    bounds: dict[int, list[_Owner]] = {}
+    owned = [*_owned(state, rows)]
+    for is_within in (True, False):
+        for at, quotas in owned:
+            if at in bounds:
+                continue
+            so_far = {
+                owner: left.get(owner, quota.gpus) - int(least[at])
+                for owner, quota in quotas.items()
+                if is_within or not quota.borrow
+            }
+            if so_far and min(so_far.values()) >= 0:
+                left |= so_far
+                bounds[at] = [*so_far]
+    for at in (at for at, _ in owned if at in bounds):
+        owners = bounds[at]
         found[at] = min(int(most[at]), int(least[at]) + min(left[owner] for owner in owners))
         left |= {owner: left[owner] - int(found[at] - least[at]) for owner in owners}
     return found

@@ -270,7 +270,7 @@ class Sia(Policy):
         known = running.tobytes(), waiting.tobytes(), state.idle.tobytes()
         if (running.size or waiting.size) and known != self._settled:
             self._settled = known if self._share_out(state, running, waiting) else None
-        if state.running.size:
+        if running.size or state.running.size:  # else whoever waits cannot run, and no round mends that
             state.wake(self._ends)
 
     def _share_out(self, state: State, running: NDArray[np.uint32], waiting: NDArray[np.uint32]) -> bool:
@@ -344,7 +344,7 @@ class Sia(Policy):
                 if size in usual:
                     may |= (least <= size) & (size <= most)
                 may &= level != OUT
-                if may.any():
+                if (may | here).any():  # also what a job has and may not keep, so that it changes
                     now[here] = len(sizes)
                     rates = np.zeros(rows.size)
                     whole = max(1, size // types.whole)

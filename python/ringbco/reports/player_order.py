@@ -91,6 +91,8 @@ def _queue(record: Record) -> Floats | None:
     asked, order = record.asked, str(record.options.get("order", "fifo"))
     gpus, column = asked["num_gpus"].cast(float).to_numpy(), order.removeprefix("column:")
     found = None
+    if str(record.options.get("predict")).startswith("column:") and order in ("sjf", "qssf"):
+        return None  # of a job without a prediction nothing is kept
     if order in ("fifo", "smallest"):
         found = gpus if order == "smallest" else np.zeros(asked.height)
     elif order == "qssf" and record.options.get("predict") == "exact" and "duration" in asked.columns:

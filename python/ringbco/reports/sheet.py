@@ -109,7 +109,8 @@ def _sizes(frame: pl.DataFrame) -> Figure:
     groups = sizes.select(
         pl.Series("name", names),
         share=pl.col("jobs") / pl.col("jobs").sum(),
-        work_share=pl.col("work") / pl.col("work").sum(),
+        # Polars would multiply by the reciprocal, which of the least float64 is infinite.
+        work_share=pl.Series(sizes["work"].to_numpy() / sizes["work"].sum()),
     )
     return _shares("sizes", "Job sizes", groups.to_dicts())
 

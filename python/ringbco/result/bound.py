@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,6 +27,10 @@ Floats = NDArray[np.float64]
 
 TERMS: Final = ("run_times", "srpt", "busy")
 """What the bound of a set follows from, in the engine's order."""
+PRICES: Final = "prices"
+"""What a tight bound may follow from instead."""
+PRICED: Final = ("gpus", "above_half", "above_third")
+"""What has a price: a GPU, and a gang of more than a half, or a third, of the GPUs."""
 _READ: Final = ("submit_time", "num_gpus", "gpu_share", "ideal_run_time", "vc")
 
 
@@ -36,26 +41,40 @@ class Bound:
     total: the same as a sum over the jobs, s. jobs: how many there are. dropped: how many were left out as
         too large. elastic: how many of the jobs may hold other GPUs than num_gpus, and did so in the bound.
     sets, set_jobs: how many sets the bound is the sum of, and how many jobs are in them, by the term that
-        counts: run_times, srpt or busy.
+        counts: run_times, srpt or busy; of a tight bound also prices.
+    run_times: the sum of the shortest run times, s.
     vcs: the bound of each virtual cluster that has a job.
+    certificate: the prices of a tight bound and what they are of, for `ringbco audit`.
     """
 
     total: float
     jobs: int
     sets: dict[str, int]
     set_jobs: dict[str, int]
+    run_times: float
     dropped: int = 0
     elastic: int = 0
     vcs: dict[str, Bound] = field(default_factory=dict)
+    certificate: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def mean_jct(self) -> float:
         """The bound on the mean, s."""
         return self.total / self.jobs
 
+    @property
+    def mean_delay(self) -> float:
+        """How long jobs take beyond their shortest run times on average, s, at least."""
+        return max(self.total - self.run_times, 0.0) / self.jobs
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `ringbco bound --json` prints them."""
-        own = {"mean_jct": self.mean_jct, **asdict(self)}
+        own = {
+            "mean_jct": self.mean_jct,
+            "mean_delay": self.mean_delay,
+            **asdict(replace(self, certificate=None)),
+        }
+        del own["certificate"]
         own["vcs"] = {name: bound.to_dict() for name, bound in self.vcs.items()}
         for bound in own["vcs"].values():
             del bound["vcs"], bound["dropped"], bound["elastic"]
@@ -66,19 +85,55 @@ def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bo
     """The bound of jobs on so many GPUs. shortest: run times, s. work: the least GPU-seconds of each job."""
     open_arrays()
     total, sets, jobs = _core.bound(submit, shortest, work, gpus)
-    return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
+    sets_of, jobs_of = (dict(zip(TERMS, counts, strict=True)) for counts in (sets, jobs))
+    return Bound(total, len(submit), sets_of, jobs_of, math.fsum(shortest))
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices of GPUs over time, and the bound that they prove (docs/bound.md).
+
+    total: no schedule has a lower sum of completion times less submissions, s. ends: when intervals begin and
+    the last one ends, s, shape (intervals + 1,). prices: of a second of a GPU and of a gang of more than a
+    half and of a third of the GPUs, s, each of shape (intervals,).
+    """
+
+    total: float
+    ends: Floats
+    prices: tuple[Floats, Floats, Floats]
+
+    @classmethod
+    def of(cls, submit: Floats, shortest: Floats, work: Floats, least: Floats, gpus: int) -> Prices:
+        """Good prices. submit, shortest: s. work: GPU-seconds. least: the fewest GPUs that a job holds."""
+        open_arrays()
+        return cls(*_core.prices(submit, shortest, work, least, gpus))
+
+    def greater(self, sets: Bound) -> Bound:
+        """The greater of two bounds of the same jobs."""
+        if self.total <= sets.total:
+            return replace(sets, sets={**sets.sets, PRICES: 0}, set_jobs={**sets.set_jobs, PRICES: 0})
+        none = dict.fromkeys(TERMS, 0)
+        sets_of, jobs_of = {**none, PRICES: 1}, {**none, PRICES: sets.jobs}
+        return replace(sets, total=self.total, sets=sets_of, set_jobs=jobs_of)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as a certificate has them."""
+        prices = {row: price.tolist() for row, price in zip(PRICED, self.prices, strict=True)}
+        return {"total": self.total, "ends": self.ends.tolist(), "prices": prices}
 
 
 def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0, elastic: int = 0) -> Bound:
     """The bound of a cluster whose virtual clusters have these; "" names a cluster without."""
     parts = list(vcs.values())
+    terms = parts[0].sets if parts else TERMS
     sets, jobs = (
-        {term: sum(getattr(part, name)[term] for part in parts) for term in TERMS}
+        {term: sum(getattr(part, name)[term] for part in parts) for term in terms}
         for name in ("sets", "set_jobs")
     )
     total, count = float(sum(part.total for part in parts)), sum(part.jobs for part in parts)
     named = {name: part for name, part in vcs.items() if name}
-    return Bound(total, count, sets, jobs, dropped, elastic, named)
+    run_times = float(sum(part.run_times for part in parts))
+    return Bound(total, count, sets, jobs, run_times, dropped, elastic, named)
 
 
 class Bounds:

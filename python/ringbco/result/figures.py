@@ -147,7 +147,7 @@ def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
 
 
 def _lost_work(rows: Rows) -> NDArray[np.float64]:
-    """GPU-seconds of work that each failure took, and each eviction where it loses work."""
+    """GPU-seconds of work that each failure took, and each eviction or preemption that loses work."""
     stays = rows.run.lossy or {"gpus": np.empty(0), "lost_time": np.empty(0)}
     return np.asarray(stays["gpus"] * stays["lost_time"])
 
@@ -344,7 +344,7 @@ FIGURES: Final = (
     *_of(_RUN,
         Figure("goodput", "goodput", "share", _goodput, "most", "headline"),
         Figure("effective_training_time_ratio", "effective training time", "share", _effective, "most"),
-        when=lambda r: r.run.outages is not None or "evictions" in r),
+        when=lambda r: r.run.lossy is not None or "evictions" in r),
     *_of(_SERVICE,
         Figure("service", "service", None, lambda r: r.name),
         Figure("gpus_per_replica", "GPUs a replica", "count", lambda r: r.gpus, "neither", "summary"),

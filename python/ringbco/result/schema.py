@@ -30,7 +30,7 @@ PREEMPTION_SCHEMA: Final = {  # runs in which a stay may end early, or begin wit
 }
 FAILURE_SCHEMA: Final = {
     "failures": pl.UInt32(),  # runs with outages
-    "lost_work": pl.Float64(),  # those, and runs in which evictions lose work
+    "lost_work": pl.Float64(),  # those, and runs in which evictions or preemptions lose work
 }
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
 LIMIT_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs that enforce time limits

@@ -71,7 +71,8 @@ def _with_drains(down: pl.DataFrame, drains: pl.DataFrame) -> list[pl.DataFrame]
         off = [own[:2] for own in intervals["down"].get(server, ()) if own[0] < own[1]]
         if not any(begin <= since <= end for begin, end in off):
             rows.append((server, since, "drain", cause))
-        if until is not None and not any(begin <= until < end for begin, end in off):
+        # Where both end at once, the outage says it.
+        if until is not None and not any(begin <= until <= end for begin, end in off):
             rows.append((server, until, "up", cause))
     order = ("down", "up", "drain")
     rows.sort(key=lambda row: (row[0], row[1], order.index(row[2])))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+import ringbco
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
-from ringbco.result.bound import Bound, by_cluster, lower_bound
+from ringbco.errors import InputError, UsageError, show_path
+from ringbco.result.bound import Bound, Prices, by_cluster, lower_bound
 from ringbco.result.metrics import column
+from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
@@ -43,12 +45,44 @@ _ENDS: Final = {
 }
 
 
+_MATTER: Final = ("model", "seed", "oversize", *WINDOW)
+"""Options on which the bound of a certificate depends: what it records of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The jobs of a (virtual) cluster as a bound sees them.
+
+    submit: submissions, s. shortest: the least run times, s. work: the least GPU-seconds. least: the fewest
+    GPUs that the job ever holds. gpus: those of the (virtual) cluster.
+    """
+
+    submit: Floats
+    shortest: Floats
+    work: Floats
+    least: Floats
+    gpus: int
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedJobs:
+    """The jobs that a bound is of, by virtual cluster; "" names a cluster without.
+
+    dropped: left out as too large. elastic: those whose max_gpus is above min_gpus.
+    """
+
+    parts: dict[str, Part]
+    dropped: int
+    elastic: int
+
+
 @takes(OPTIONS)
 def bound(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
+    tight: bool = False,
     **options: Unpack[Options],
 ) -> Bound:
     """A lower bound on the mean completion time of `jobs` on `cluster`, under whatever policy.
@@ -58,13 +92,35 @@ def bound(
     be given any GPUs in their range, as a custom policy may do, so their bound is lower. What can only
     make a schedule worse changes nothing: quotas, evictions, outages, services, pauses, sleep, slots.
 
+    tight: whether prices of GPUs are looked for as well, which takes seconds; the greater bound counts, by
+    virtual cluster. The prices are in the result's `certificate`, but with measured speeds.
+
     Raises InputError for a job larger than its cluster (with oversize "drop" it is left out and counted) and
     where no job is left, UsageError for a search or an admission; otherwise as `replay`.
     """
+    cluster, table = as_cluster(cluster, recorded_cluster), as_table(jobs)
+    bounded = bounded_jobs(table, cluster, options)
+    proven = {name: _proven(part, tight=tight) for name, part in bounded.parts.items()}
+    found = by_cluster({name: one for name, (one, _) in proven.items()}, bounded.dropped, bounded.elastic)
+    if not tight:
+        return found
+    prices = {name: priced for name, (_, priced) in proven.items() if priced is not None}
+    return replace(found, certificate=_certificate(table, cluster, options, bounded, prices))
+
+
+def _proven(part: Part, *, tight: bool) -> tuple[Bound, Prices | None]:
+    """The bound of a part: with `tight` the greater one, and the prices."""
+    sets = lower_bound(part.submit, part.shortest, part.work, part.gpus)
+    if not tight:
+        return sets, None
+    prices = Prices.of(part.submit, part.shortest, part.work, part.least, part.gpus)
+    return prices.greater(sets), prices
+
+
+def bounded_jobs(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> BoundedJobs:
+    """The jobs of a table that a bound with these options is of. Raises as `bound`."""
     values = _checked(options)
     model, oversize = values["model"], values["oversize"]
-    cluster = as_cluster(cluster, recorded_cluster)
-    table = as_table(jobs)
     workload = resolve(table, cluster, values)
     if workload.columns["chains"] is not None:
         row = int(table.frame["after"].is_not_null().arg_max() or 0)
@@ -98,10 +154,36 @@ def bound(
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
             shortest, work = within(gpus)
-            parts[name] = lower_bound(submit[kept], shortest[kept], (work * part)[kept], gpus)
+            parts[name] = Part(submit[kept], shortest[kept], (work * part)[kept], (least * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
-    return by_cluster(parts, dropped, elastic)
+    return BoundedJobs(parts, int(dropped), elastic)
+
+
+def _certificate(
+    table: JobTable,
+    cluster: Cluster,
+    options: Mapping[str, Any],
+    bounded: BoundedJobs,
+    prices: Mapping[str, Prices],
+) -> dict[str, Any] | None:
+    """What proves a tight bound, as `ringbco audit` reads it: plain values. None with measured speeds."""
+    count = sum(part.submit.size for part in bounded.parts.values())
+    values = _checked(options)
+    if values["tables"] is not None:  # a file of its own, which a certificate does not hold
+        return None
+    return {
+        "certificate": "ringbco bound --tight",
+        "version": ringbco.__version__,
+        "mean_jct": sum(priced.total for priced in prices.values()) / count,
+        "trace": table.identity,
+        "cluster": {"name": show_path(cluster.name), **cluster.to_dict()},
+        "options": {name: values[name] for name in _MATTER if values[name] != OPTIONS[name].default},
+        "parts": [
+            {"vc": name, "jobs": part.submit.size, "gpus": part.gpus, **prices[name].to_dict()}
+            for name, part in bounded.parts.items()
+        ],
+    }
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,12 +32,17 @@ def foreknowledge(run: Mapping[str, Any]) -> list[str]:
 
 def _read(run: Mapping[str, Any]) -> list[str]:
     options, own = run.get("options", {}), run.get("own_policy", {})
-    by_limit = options.get("estimate") == "limit"
+    by_limit = str(options.get("estimate")).startswith(("limit", "column:"))
     read = [
         f"{part} {options[part]}"
         for part, names in CLAIRVOYANT.items()
         if options.get(part) in names and not (part == "queue" and by_limit)
     ]
+    if all_predicted(run) and "order sjf" in read:
+        read.remove("order sjf")
+    for name in ("predict", "estimate"):
+        if str(options.get(name)).removeprefix("column:") in SECRET and _uses(options, name):
+            read.append(f"{name} {options[name]}")
     if str(options.get("order")) in [f"column:{name}" for name in SECRET]:
         read.append(f"order {options['order']}")
     if _keeps_clear(run) and not by_limit:
@@ -50,6 +55,11 @@ def _read(run: Mapping[str, Any]) -> list[str]:
     if own.get("clairvoyant"):
         read.append(f"policy {own.get('name')}")
     return read
+
+
+def all_predicted(run: Mapping[str, Any]) -> bool:
+    """Whether a column has a prediction of every job, so that `sjf` estimates none."""
+    return bool(run.get("predicted", {}).get("jobs_without") == 0)
 
 
 def of_policy(policy: Preset) -> tuple[bool, list[str]]:

@@ -26,7 +26,9 @@ from ringbco.trace.side_tables import KINDS, ReadContext
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
-_OF_THE_RUN: Final = ("placement", "evict", "victims", "evict_after", "evict_loses", "quota", "fair_shares")
+_OF_THE_RUN: Final = (
+    *("placement", "evict", "victims", "evict_after", "evict_loses", "preempt_loses", "quota", "fair_shares"),
+)
 """Options of the run that a log already tells the effect of: given again, they change nothing."""
 _NOT_NONE: Final = (*KINDS, "search")
 """Options of which None says nothing."""

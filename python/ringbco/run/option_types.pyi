@@ -163,6 +163,10 @@ class Options(TypedDict, total=False):
     """Preemptive policies: never stop a job with preemptible = false for others (docs/operators.md).
     Default: the column protects from evictions alone.
     """
+    preempt_loses: bool
+    """Preemptive policies: a preempted job falls back to its last checkpoint, as after an outage; a
+    moved or resized one does not. Default: it keeps all progress.
+    """
     search: str | Literal["none"] | None
     """asha:eta=3,rungs=4: stop all but the best third of a search's trials at each rung. The column
     group names the search (docs/searches.md). Default: none.
@@ -186,7 +190,8 @@ class Options(TypedDict, total=False):
     """time-slice: seconds between decisions. Default: 60."""
     predict: str
     """qssf, repack: predict run times from the history of completed jobs, or exact: read the recorded
-    run times. Default: history.
+    run times. column:NAME (sjf, too): the predictions in that column of the job table, s; a job
+    without one (empty, or <= 0) is as without the option. Default: history.
     """
     admission: bool
     """edf: refuse a job that would miss its deadline even if it ran alone. Default: accept all."""
@@ -208,8 +213,9 @@ class Options(TypedDict, total=False):
     """
     estimate: str
     """Queues easy, conservative, and --maintenance: what estimates are. run-time: the run time, times
-    --estimate-factor; limit: what is left of time_limit, for ever without one
-    (docs/operators.md). Default: run-time.
+    --estimate-factor; limit: what is left of time_limit, for ever without one; column:NAME:
+    that column of the job table, s, less progress, for ever without one (docs/operators.md).
+    Default: run-time.
     """
     reservations: int
     """Queue conservative: waiting jobs that get a reservation in each pass. Other jobs start only

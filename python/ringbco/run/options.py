@@ -43,6 +43,10 @@ PARTS: Final = ("order", "placement", "queue")
 MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
+COLUMN: Final = "column:"
+"""With which the value of an option begins that is a column of the job table."""
+BY_JOB: Final = ("predict", "estimate")
+"""Options of which a column may have the run times."""
 _LONGEST: Final = 60
 _DECIDES: Final = {
     "order": "{} ranks all jobs itself",
@@ -224,16 +228,57 @@ def _is_open(option: Option, value: object) -> bool:
     """Whether a value is right though it is none of the names: log:FILE, file.py:Class, column:NAME."""
     if option is REPLAY["order"]:
         return _is_column(value)
+    if option.name in BY_JOB:
+        return names_column(option.typed, value)
     return option is REPLAY["policy"] and isinstance(value, str) and ":" in value
 
 
 def _is_column(order: object) -> bool:
     """Whether an order is a column of the job table, column:NAME, or an array of keys."""
-    if isinstance(order, str) and order == "column":
-        raise refusal("order", order, "column:NAME, a column of the job table with numbers")
     if isinstance(order, (list, pl.Series)):
         return np.asarray(order).dtype.kind in "iufb"
-    return isinstance(order, np.ndarray) or (isinstance(order, str) and order.startswith("column:"))
+    return isinstance(order, np.ndarray) or names_column("order", order)
+
+
+def names_column(option: str, value: object) -> bool:
+    """Whether the value of an option is a column of the job table, column:NAME."""
+    if isinstance(value, str) and value in ("column", COLUMN):
+        raise refusal(option, value, "column:NAME, a column of the job table with numbers")
+    return isinstance(value, str) and value.startswith(COLUMN)
+
+
+def numbers_named(value: str, table: JobTable) -> NDArray[np.float64]:
+    """The column of the job table that column:NAME names, NaN for an empty cell.
+
+    Raises InputError for a column that is not there or has other values than numbers.
+    """
+    name = value.removeprefix(COLUMN)
+    if name not in table.frame.columns:
+        has = ", ".join(table.frame.columns)
+        raise InputError(f"a column with numbers; the table has {has}", file=table.source, column=name)
+    column = table.frame[name]
+    if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise InputError("a column with numbers", file=table.source, column=name, value=str(column.dtype))
+    return column.cast(pl.Float64).fill_null(math.nan).to_numpy()
+
+
+def run_times_named(value: object, table: JobTable) -> NDArray[np.float64] | None:
+    """Run times of whole jobs that an option reads from a column, s; NaN or <= 0 for none.
+
+    None for an option that names no column. Raises InputError as `numbers_named`, and for an infinite one.
+    """
+    if not (isinstance(value, str) and value.startswith(COLUMN)):
+        return None
+    seconds = numbers_named(value, table)
+    wrong = np.flatnonzero(np.isinf(seconds))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InputError(
+            "a finite number of seconds, <= 0 or empty for none",
+            file=table.source, row=row + 1, column=value.removeprefix(COLUMN), value=float(seconds[row]),
+            hint="give the predicted run time of the whole job in seconds, or leave the cell empty",
+        )  # fmt: skip
+    return seconds
 
 
 def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
@@ -252,14 +297,7 @@ def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
         keys = order.astype(np.float64)
         name = "order"
     else:
-        name = str(order).removeprefix("column:")
-        if name not in table.frame.columns:
-            has = ", ".join(table.frame.columns)
-            raise InputError(f"a column with numbers; the table has {has}", file=table.source, column=name)
-        column = table.frame[name]
-        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-            raise InputError("a column with numbers", file=table.source, column=name, value=str(column.dtype))
-        keys = column.cast(pl.Float64).fill_null(math.nan).to_numpy()
+        name, keys = order.removeprefix(COLUMN), numbers_named(order, table)
     wrong = np.flatnonzero(np.isnan(keys))
     if wrong.size:
         row = int(wrong[0]) + 1

@@ -357,7 +357,7 @@ def check_failures(
     if is_log(policy.name) or (of_user and table.num_jobs > 1):
         return  # what stops their jobs, and when, is not known
     every = _every(options, workload)
-    if table.num_jobs > 1 and policy.preemption == "time-slice":
+    if table.num_jobs > 1 and policy.preemption == "time-slice" and not options["preempt_loses"]:
         # A job whose turn is over keeps its progress, as at a checkpoint.
         every = np.minimum(every, options["quantum"])
     resizes = policy.is_("resizes") or (custom is not None and custom.scheduler.resizes)

@@ -27,6 +27,7 @@ from ringbco.run.frames import (
     explain,
     jobs_columns,
     timeline_frame,
+    with_arrivals,
     with_causes,
 )
 from ringbco.run.option import takes
@@ -70,6 +71,7 @@ _NONE: Final = {
     "victims": "a plan evicts no job",
     "evict_after": "a plan evicts no job",
     "evict_loses": "a plan evicts no job",
+    "preempt_loses": "a plan stops no job",
     "keep_unpreemptible": "a plan stops no job",
     "quota": "a plan gives GPUs to jobs regardless of their owners",
     "services": "a plan gives every GPU to jobs",
@@ -158,7 +160,7 @@ def plan(
         jobs_told,
         model=values["model"],
     )
-    done = jobs_columns(frame, profiled.ideal_run_time, result)
+    done = jobs_columns(with_arrivals(frame, result), profiled.ideal_run_time, result)
     finished = with_causes(done.frame, why, jobs_told["kept"])
     summary = evaluate(Source(policy, frame, done, cluster, result, vc=workload.vc).rows)
     if workload.vc is None:

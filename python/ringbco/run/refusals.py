@@ -80,7 +80,14 @@ def as_typed(policy: Policy, values: Mapping[str, Any], mine: CustomPolicy | Non
     """A policy with the options that are its own, as on the command line. mine: it, if it is a custom one."""
     preset = PRESETS.get(policy.name) if mine is None else DECIDERS["outside"]
     named = ((name, values[name.replace("-", "_")]) for name in (preset.options if preset else ()))
-    told = [f"--{name} {plain(value)}" for name, value in named if value is not None]
+    told = [
+        f"--{name}" if value is True else f"--{name} {plain(value)}"
+        for name, value in named
+        if value is not None and value is not False
+    ]
+    told += ["--evict-loses"] * bool(values["evict_loses"])
+    if values["preempt_loses"] or values["evict_loses"]:
+        told.append(f"--checkpoint-interval {plain(values['checkpoint_interval'])}")
     fields = {} if mine is None else mine.described.get("parameters", {})
     told += [f"-P {name}={value}" for name, value in fields.items()]
     return " ".join((policy.name, *told, *(("--evict",) if values["evict"] else ())))

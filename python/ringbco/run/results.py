@@ -40,7 +40,7 @@ from ringbco.run.frames import (
     with_causes,
 )
 from ringbco.run.setup import Setup
-from ringbco.run.summary import Source
+from ringbco.run.summary import Source, losing
 from ringbco.trace.clock import first_instant
 from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.recorded import recorded_waits
@@ -134,7 +134,7 @@ class FinishedResult:
             may_resize=setup.chosen.is_("resizes") and "stays" in self.result.tables,
             window=window,
             users=setup.workload.users,
-            evict_loses=bool(setup.values["evict_loses"]),
+            losing=losing(setup.values),
             chains=self._chain_times(),
             recorded=None if starts is None else first_instant(starts[0], setup.values),
             log_waits=recorded_waits(setup.table.frame),

@@ -25,6 +25,8 @@ from ringbco.run import custom_policy, log
 from ringbco.run.frames import LONGER_SLOT, describe_run, explain
 from ringbco.run.from_log import LoggedRun, follow
 from ringbco.run.options import (
+    BY_JOB,
+    COLUMN,
     MOST_SAMPLES,
     Policy,
     as_cluster,
@@ -35,10 +37,12 @@ from ringbco.run.options import (
     order_column,
     refusal,
     resolve_policy,
+    run_times_named,
 )
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
-from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
+from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user, uses
+from ringbco.run.registry import REPLAY
 from ringbco.trace import fair_shares, recorded
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
@@ -51,6 +55,9 @@ from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
 
+_SAVE: Final = (
+    "let stays outlast their checkpoint intervals: a shorter --checkpoint-interval, or decisions less often"
+)
 _OUTLAST: Final = "let stays outlast their pauses: a shorter --preempt-cost, or decisions less often"
 
 
@@ -179,6 +186,9 @@ class Setup:
         for name, kind in KINDS.items():
             if name in self.beside:
                 run[kind.form.entry or name] = self.beside[name].identity
+        predicted = self.jobs["predicted"]
+        if predicted is not None:
+            run["predicted"] = {"jobs_without": int(np.count_nonzero(~(predicted > 0.0)))}
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run
@@ -188,10 +198,11 @@ class Setup:
         error.message = self.cluster.named(error.message)
         if error.kind == "futile":
             policy = as_typed(self.chosen, self.values, self.custom)
+            loses = self.values["preempt_loses"] or self.values["evict_loses"]
             return InputError(
                 f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
-                hint=too_short_rounds(self.custom, self.values) or _OUTLAST,
+                hint=too_short_rounds(self.custom, self.values) or (_SAVE if loses else _OUTLAST),
             )
         if self.custom is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
@@ -276,6 +287,10 @@ def prepare(
         **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
+        "predicted": run_times_named(values["predict"], table) if uses(chosen, "predict") else None,
+        "estimated": (
+            run_times_named(values["estimate"], table) if uses(chosen, "estimate", values) else None
+        ),
         "key": order_column(values["order"], table) if mine is None else None,
         "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
@@ -300,6 +315,9 @@ def prepare(
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
+    for name, column in zip(BY_JOB, (columns["predicted"], columns["estimated"]), strict=True):
+        if str(told[name]).startswith(COLUMN):
+            told[name] = REPLAY[name].default if column is None else COLUMN[:-1]
     of_engine = (outages, columns, servers, told)
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from ringbco.trace.users import Users
 
 _HOUR: Final = 3600.0
+CAUSES: Final = {"evicted": "eviction", "preempted": "preemption"}
+"""The causes of lost work besides outages, by how stays end."""
+
+
+def losing(options: Mapping[str, Any]) -> list[str]:
+    """How stays end that lose work besides failures."""
+    told = {"evicted": "evict_loses", "preempted": "preempt_loses"}
+    return [ended for ended, option in told.items() if options.get(option)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +48,8 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
-    users: those of the job table, where it names any. evict_loses: whether evictions lose work. chains: how
+    users: those of the job table, where it names any. losing: how stays end that
+    lose work, besides failures. chains: how
     long each chain took, s; None without a column after. recorded: when the clock saw each recorded start,
     under a policy that follows these. log_waits: how long each job waited in the log, s, or NaN.
     """
@@ -58,7 +67,7 @@ class Source:
     may_resize: bool = False
     window: Window | None = None
     users: Users | None = None
-    evict_loses: bool = False
+    losing: Sequence[str] = ()
     chains: NDArray[np.float64] | None = None
     recorded: NDArray[np.float64] | None = None
     log_waits: NDArray[np.float64] | None = None
@@ -139,8 +148,8 @@ class Source:
 
     @cached_property
     def lossy(self) -> dict[str, NDArray[Any]] | None:
-        """The stays that a failing server, or an eviction that loses work, ended; None of a run without."""
-        words = ["failed"] * (self.outages is not None) + ["evicted"] * self.evict_loses
+        """The stays that a failing server, or another end that loses work, ended; None of a run without."""
+        words = ["failed"] * (self.outages is not None) + [*self.losing]
         return self._stays("ended", *map(ENDED.index, words)) if words else None
 
     @cached_property
@@ -151,12 +160,15 @@ class Source:
 
     @cached_property
     def causes(self) -> list[str | None]:
-        """Of each of `lossy` that of its outage, or eviction."""
+        """Of each of `lossy` that of its outage, `eviction` or `preemption`."""
         if self.lossy is None:
             return []
         causes = [] if self.outages is None else self.outages.merged["cause"].to_list()
         told = zip(self.failed.tolist(), self.lossy["by"].tolist(), strict=True)
-        return [causes[outage] if failed else "eviction" for failed, outage in told]
+        others = [CAUSES.get(ENDED[ended], "") for ended in self.lossy["ended"].tolist()]
+        return [
+            causes[outage] if failed else other for (failed, outage), other in zip(told, others, strict=True)
+        ]
 
     @cached_property
     def lateness(self) -> NDArray[np.float64] | None:

@@ -147,8 +147,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
     uneven = table.filter(pl.col("gpus_per_pod").is_null(), pl.col("num_nodes").is_not_null())
     if uneven.height:
         held.append(
-            f"num_gpus / num_nodes is no whole number: {uneven.height:,} jobs have no gpus_per_pod, first"
-            f" {uneven['job_id'][0]}"
+            f"num_gpus / num_nodes is no whole number: {uneven.height:,} job{'s'[: uneven.height != 1]}"
+            f" without gpus_per_pod, first {uneven['job_id'][0]}"
         )
     added = [name for name in table.columns if name not in _OURS]
     empty = [name for name in added if table[name].null_count() == table.height]

@@ -18,9 +18,13 @@ Rows = NDArray[np.int64]
 
 
 def predecessors(ids: pl.Series, after: pl.Series) -> Rows:
-    """The row, from 0, of the job after which each arrives: -1 for none, -2 for a job_id that no row has."""
+    """The row, from 0, of the job after which each arrives: -1 for none, -2 for a job_id that no row has.
+
+    Of several rows with one job_id, which is a fault of its own, the first.
+    """
     named = after.set(after == "", None)
-    rows = named.replace_strict(ids, pl.int_range(ids.len(), eager=True), default=-2, return_dtype=pl.Int64)
+    first = ids.is_first_distinct()
+    rows = named.replace_strict(ids.filter(first), first.arg_true(), default=-2, return_dtype=pl.Int64)
     return rows.set(named.is_null(), -1).to_numpy()
 
 

@@ -21,7 +21,9 @@ from ringbco.io.forks import use_polars
 from ringbco.trace.elastic import SHARE, parse
 from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, provenance
 from ringbco.trace.other_names import hint_at
+from ringbco.trace.predictions import COLUMN, predicted, sigma_of
 from ringbco.trace.profiles import iteration_time
+from ringbco.trace.schema import MOST_SECONDS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -116,6 +118,7 @@ def generate(  # noqa: PLR0917 - the options of the command
     *,
     elastic: str | None = None,
     elastic_share: float = SHARE,
+    predictions: str | None = None,
 ) -> JobTable:
     """A synthetic job table; the same arguments give the same table.
 
@@ -132,10 +135,13 @@ def generate(  # noqa: PLR0917 - the options of the command
     elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
     of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); None for rigid jobs.
 
+    predictions: sigma=S for a column `predicted`, the duration times a lognormal factor; None for none.
+
     Raises UsageError for an unknown preset or a number out of range.
     """
     use_polars()
     elastic_rule = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
+    sigma = None if predictions is None else sigma_of(predictions)
     if preset not in PRESETS:
         hint = hint_at(preset, PRESETS)
         if not hint:  # venus, say, is a cluster of helios
@@ -168,6 +174,10 @@ def generate(  # noqa: PLR0917 - the options of the command
     if elastic_rule is not None:
         frame, _ = elastic_rule.apply(frame)
         options |= {"elastic": elastic_rule.text, "elastic_share": elastic_rule.share}
+    if sigma is not None:
+        durations = frame["duration"].cast(pl.Float64).to_numpy()
+        frame = frame.with_columns(pl.Series(COLUMN, predicted(durations, sigma, seed)))
+        options["predictions"] = f"sigma={sigma:g}"
     return from_frame(
         frame,
         source=f"generated {preset}",
@@ -245,7 +255,13 @@ def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.G
     vc[num_gpus > vc_gpus[vc]] = vc_gpus.argmax()
     user = _users(shape, num_jobs, vc, burst_of, rng)
     duration = _durations(shape, sizes, num_gpus, user, burst_of, rng)
-    span = float((num_gpus * duration).sum()) / (gpus * load)
+    work = float((num_gpus * duration).sum())
+    span = work / (gpus * load)
+    if span > MOST_SECONDS:
+        least = work / (gpus * MOST_SECONDS)
+        raise UsageError(
+            f"option load: {load}: expected at least {least:.2g}, at which jobs come in {MOST_SECONDS:.0e} s"
+        )
     submit = _arrivals(shape, span, burst_of, leads, rng)
     status = rng.choice(len(shape.statuses), num_jobs, p=_shares(shape.statuses.values()))
     order = np.argsort(submit, kind="stable")

@@ -57,6 +57,7 @@ const OPTIONS: &[&str] = &[
     "preempt-after",
     "max-preemptions",
     "keep-unpreemptible",
+    "preempt-loses",
 ];
 
 /// Decides how many GPUs each job gets.

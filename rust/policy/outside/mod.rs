@@ -410,6 +410,7 @@ impl Named for Outside {
             "preempt-after",
             "max-preemptions",
             "keep-unpreemptible",
+            "preempt-loses",
         ],
     };
 }

@@ -45,7 +45,7 @@ pub(crate) struct Queued<'a, L: WaitingQueue> {
     changed: bool,
     again: bool,
     last_pass: f64,
-    estimates: Estimates,
+    estimates: Estimates<'a>,
     easy: Option<Easy>,
     reservations: Option<Box<Reservations>>,
     aging: Option<Aging>,
@@ -103,7 +103,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
-            estimates: Estimates::new(options),
+            estimates: Estimates::new(setting),
             easy: Discipline::CLAIRVOYANT.contains(&options.queue).then(|| Easy {
                 by_end: BTreeSet::new(),
                 end: Vec::new(),
@@ -285,7 +285,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         f64::INFINITY
     }
 
-    #[inline]
+    #[inline(always)]
     fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
         if self.queue.is_empty() {
             f64::INFINITY

@@ -4,8 +4,8 @@
 //! is over the same user's jobs of the same size; if there are none, over the user's; if there are none, over all.
 //! Before any completion it is 0.
 //!
-//! The policy does not know run times, except under `--predict exact`, which gives it the recorded duration itself. A
-//! pass costs the jobs started and the sizes tried.
+//! The policy does not know run times, except under `--predict exact`, which gives it the recorded duration itself.
+//! `--predict column:NAME` gives it a prediction of the duration for the jobs that have one. A pass costs the jobs started and the sizes tried.
 
 use crate::ids::Job;
 use crate::options::Predict;
@@ -35,6 +35,7 @@ impl Mean {
 #[derive(Clone, Debug)]
 pub(super) struct Qssf<'a> {
     predict: Predict,
+    predicted: Option<&'a [f64]>,
     user: Option<&'a [u32]>,
     /// Durations of completed jobs: of a user and a size, of a user, of all.
     by_size: BTreeMap<(u32, u32), Mean>,
@@ -46,6 +47,7 @@ impl<'a> Qssf<'a> {
     pub(super) fn new(setting: &Setting<'a>) -> Self {
         Self {
             predict: setting.options.predict,
+            predicted: setting.predicted,
             user: setting.user,
             by_size: BTreeMap::new(),
             by_user: BTreeMap::new(),
@@ -63,6 +65,10 @@ impl<'a> Qssf<'a> {
         let num_gpus = jobs.num_gpus[job.index()];
         if self.predict == Predict::Exact {
             return jobs.duration[job.index()] * jobs.gpus(job.index());
+        }
+        let predicted = self.predicted.map_or(0.0, |predicted| predicted[job.index()]);
+        if predicted > 0.0 {
+            return predicted * jobs.gpus(job.index());
         }
         let user = self.user_of(job);
         let known = self.by_size.get(&(user, num_gpus)).or_else(|| self.by_user.get(&user));

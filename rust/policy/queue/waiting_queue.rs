@@ -228,7 +228,8 @@ impl WaitingQueue for FixedQueue {
                 Some(keyed.into_iter().map(|(_, j)| j).collect())
             }
             Order::Sjf => {
-                let mut keyed: Vec<(u64, Job)> = (0..n).map(Job::at).map(|j| (estimate(j).to_bits(), j)).collect();
+                let key = |j: Job| setting.prediction(j).unwrap_or_else(|| estimate(j));
+                let mut keyed: Vec<(u64, Job)> = (0..n).map(Job::at).map(|j| (key(j).to_bits(), j)).collect();
                 // Estimates are not negative, so their bits sort as they do.
                 keyed.sort_unstable();
                 Some(keyed.into_iter().map(|(_, j)| j).collect())

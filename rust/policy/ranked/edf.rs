@@ -37,7 +37,14 @@ impl Named for Edf<'_> {
         paper: "Liu and Layland, JACM 1973",
         knows: KNOWS,
         is: &[Is::Ranks, Is::ByDeadlines],
-        options: &["preempt-cost", "admission", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "admission",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+            "preempt-loses",
+        ],
     };
 }
 

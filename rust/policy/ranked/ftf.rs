@@ -35,7 +35,14 @@ impl Named for Ftf {
         paper: "Mahajan et al., NSDI 2020 (Themis)",
         knows: KNOWS,
         is: &[Is::Ranks, Is::Clairvoyant, Is::AtIntervals],
-        options: &["preempt-cost", "interval", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "interval",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+            "preempt-loses",
+        ],
     };
 }
 

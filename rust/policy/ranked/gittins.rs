@@ -77,6 +77,7 @@ impl Named for Gittins {
             "preempt-after",
             "max-preemptions",
             "keep-unpreemptible",
+            "preempt-loses",
         ],
     };
 }

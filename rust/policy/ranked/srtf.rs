@@ -36,7 +36,14 @@ impl<const BY_GPUS: bool> Named for Remaining<BY_GPUS> {
         paper: if BY_GPUS { "Gu et al., NSDI 2019" } else { "Schrage, Operations Research 1968" },
         knows: KNOWS,
         is: &[Is::Ranks, Is::Clairvoyant],
-        options: &["preempt-cost", "interval", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "interval",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+            "preempt-loses",
+        ],
     };
 }
 

@@ -53,7 +53,14 @@ impl Named for TimeSlice {
         paper: "Xiao et al., OSDI 2018 (Gandiva)",
         knows: KNOWS,
         is: &[Is::Ranks, Is::AtIntervals],
-        options: &["preempt-cost", "quantum", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "quantum",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+            "preempt-loses",
+        ],
     };
 }
 

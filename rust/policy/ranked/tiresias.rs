@@ -53,6 +53,7 @@ impl Named for Tiresias {
             "preempt-after",
             "max-preemptions",
             "keep-unpreemptible",
+            "preempt-loses",
         ],
     };
 }

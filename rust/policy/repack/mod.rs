@@ -11,6 +11,7 @@ mod overdue;
 mod predicted_run_times;
 mod predictor;
 mod priority_class;
+mod ratios;
 mod relocation;
 mod run_times;
 mod server_index;
@@ -49,7 +50,7 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
             speed.clone(),
             Repack::new(setting, |queues| KnownRunTimes::new(setting, queues)),
         )),
-        Predict::History => Ok(visitor.visit(
+        Predict::History | Predict::Column => Ok(visitor.visit(
             setting,
             speed.clone(),
             Repack::new(setting, |queues| PredictedRunTimes::new(setting, queues)),
@@ -270,7 +271,14 @@ impl<F> Named for Repack<F> {
         paper: "ringbco",
         knows: Feature::ALL,
         is: &[Is::Moves],
-        options: &["preempt-cost", "predict", "preempt-after", "max-preemptions", "keep-unpreemptible"],
+        options: &[
+            "preempt-cost",
+            "predict",
+            "preempt-after",
+            "max-preemptions",
+            "keep-unpreemptible",
+            "preempt-loses",
+        ],
     };
 }
 

@@ -7,9 +7,11 @@
 
 use super::class_queues::{Class, ClassQueues};
 use super::predictor::Predictor;
+use super::ratios::Ratios;
 use super::run_times::{RunTimes, key};
 use crate::ids::Job;
 use crate::machine::{ClusterState, Stay};
+use crate::options::Predict;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::cmp::Reverse;
@@ -23,6 +25,8 @@ const SLACK: f64 = 1e-9;
 pub(in crate::policy) struct PredictedRunTimes<'a> {
     user: Option<&'a [u32]>,
     predictor: Predictor,
+    /// The predictions of a column, where the run has one.
+    ratios: Option<Box<Ratios<'a>>>,
     /// By job: its group, its whole run time, s, and what a unit of its work takes, s, on the fewest servers.
     group: Vec<u32>,
     whole_run_time: Vec<f64>,
@@ -43,10 +47,12 @@ pub(in crate::policy) struct PredictedRunTimes<'a> {
 
 impl<'a> PredictedRunTimes<'a> {
     pub(in crate::policy) fn new(setting: &Setting<'a>, queues: ClassQueues) -> Self {
-        let jobs = setting.jobs.len();
+        let (jobs, users) = (setting.jobs.len(), setting.user.is_some());
+        let predicted = setting.predicted.filter(|_| setting.options.predict == Predict::Column);
         Self {
             user: setting.user,
-            predictor: Predictor::new(setting.user.is_some()),
+            predictor: Predictor::new(users),
+            ratios: predicted.map(|predicted| Box::new(Ratios::new(predicted, users))),
             group: vec![0; jobs],
             whole_run_time: vec![0.0; jobs],
             seconds_per_work: vec![0.0; jobs],
@@ -63,10 +69,46 @@ impl<'a> PredictedRunTimes<'a> {
     /// Records when a running job may reach the next bin.
     fn expect_edge<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
         let progress = self.reference_time_running(state, stay);
-        let more = self.predictor.next_edge(progress) - progress;
+        let by_ratio = self.ratios.as_ref().and_then(|ratios| ratios.next_edge(stay.job, progress));
+        let more = by_ratio.unwrap_or_else(|| self.predictor.next_edge(progress)) - progress;
         let time = state.seconds() + state.pause_left_of(stay) + more;
         self.term[stay.job.index()] += 1;
         self.edges.push(Reverse((time.to_bits(), stay.job, self.term[stay.job.index()])));
+    }
+
+    /// Returns the run time left of a job with that progress, s.
+    fn left_after(&mut self, job: Job, progress: f64) -> f64 {
+        let group = self.group[job.index()];
+        let by_ratio = self.ratios.as_mut().and_then(|ratios| ratios.left_of(job, group, progress));
+        by_ratio.unwrap_or_else(|| self.predictor.left((group, self.predictor.bin(progress))))
+    }
+
+    /// Adds a waiting job by its own prediction.
+    #[cold]
+    fn join_by_ratio<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let (j, units) = (job.index(), state.units(job));
+        let left = self.left_after(job, self.reference_time_waiting(state, job));
+        let (class, own) = ((units, 0), self.key(units, left));
+        self.queues.insert(class, units, 0, (own, job));
+        if let Some(ratios) = &mut self.ratios {
+            (ratios.class[j], ratios.own[j], ratios.left[j]) = (class, own, left);
+            ratios.waiting.entry(self.group[j]).or_default().insert(job);
+        }
+    }
+
+    /// Gives the waiting jobs of the groups whose predictions changed, or of all, new keys.
+    #[cold]
+    fn renew_by_ratio<S: Speed>(&mut self, state: &ClusterState<'_, S>, all: bool) {
+        let Some(ratios) = &self.ratios else { return };
+        let of = |group: &u32| ratios.waiting.get(group).into_iter().flatten().copied();
+        let jobs: Vec<Job> = match all {
+            true => ratios.waiting.values().flatten().copied().collect(),
+            false => self.stale.iter().flat_map(of).collect(),
+        };
+        for job in jobs {
+            self.leave(job);
+            self.join(state, job);
+        }
     }
 }
 
@@ -77,12 +119,19 @@ impl RunTimes for PredictedRunTimes<'_> {
         let j = job.index();
         self.seconds_per_work[j] = state.seconds_per_work_at_best(job);
         self.whole_run_time[j] = state.left_at_best(job, self.seconds_per_work[j]);
-        self.group[j] = self.predictor.group(state.units(job), self.user.map_or(0, |user| user[j]));
+        let (units, user) = (state.units(job), self.user.map_or(0, |user| user[j]));
+        self.group[j] = self.predictor.group(units, user);
+        if let Some(ratios) = &mut self.ratios {
+            ratios.group(units, user);
+        }
     }
 
     fn completed(&mut self, job: Job) {
         let group = self.group[job.index()];
         self.predictor.completed(group, self.whole_run_time[job.index()]);
+        if let Some(ratios) = &mut self.ratios {
+            ratios.completed(job, group, self.whole_run_time[job.index()]);
+        }
         if self.user.is_some() {
             self.stale.push(group);
         }
@@ -103,8 +152,16 @@ impl RunTimes for PredictedRunTimes<'_> {
     }
 
     fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool {
-        let (is_new, units_per_gpu) = (self.predictor.refresh(), self.units_per_gpu);
-        if is_new {
+        let by_ratio = self.ratios.as_mut().is_some_and(|ratios| ratios.refresh());
+        let (is_new, units_per_gpu) = (self.predictor.refresh() | by_ratio, self.units_per_gpu);
+        if self.ratios.is_some() {
+            self.stale.sort_unstable();
+            self.stale.dedup();
+            for group in &self.stale {
+                changed.extend(self.running.get(group).into_iter().flatten());
+            }
+            self.renew_by_ratio(state, is_new);
+        } else if is_new {
             self.queues.renew(.., |class, units| key(f64::from(units) / units_per_gpu, self.predictor.left(class)));
         } else {
             self.stale.sort_unstable();
@@ -143,8 +200,7 @@ impl RunTimes for PredictedRunTimes<'_> {
     }
 
     fn remaining_running<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let bin = self.predictor.bin(self.reference_time_running(state, stay));
-        self.predictor.left((self.group[stay.job.index()], bin))
+        self.left_after(stay.job, self.reference_time_running(state, stay))
     }
 
     fn counted_gpus(&self, units: u32) -> f64 {
@@ -152,10 +208,16 @@ impl RunTimes for PredictedRunTimes<'_> {
     }
 
     fn remaining_waiting(&mut self, job: Job) -> f64 {
+        if let Some(ratios) = &self.ratios {
+            return ratios.left[job.index()];
+        }
         self.predictor.left(self.class[job.index()])
     }
 
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        if self.ratios.is_some() {
+            return self.join_by_ratio(state, job);
+        }
         let class = (self.group[job.index()], self.predictor.bin(self.reference_time_waiting(state, job)));
         self.class[job.index()] = class;
         let units = state.units(job);
@@ -165,7 +227,15 @@ impl RunTimes for PredictedRunTimes<'_> {
     }
 
     fn leave(&mut self, job: Job) {
-        self.queues.remove(self.class[job.index()], (0, job));
+        let j = job.index();
+        if let Some(ratios) = &mut self.ratios {
+            self.queues.remove(ratios.class[j], (ratios.own[j], job));
+            if let Some(waiting) = ratios.waiting.get_mut(&self.group[j]) {
+                waiting.remove(&job);
+            }
+            return;
+        }
+        self.queues.remove(self.class[j], (0, job));
     }
 
     fn queues(&self) -> &ClassQueues {

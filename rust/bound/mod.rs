@@ -7,6 +7,11 @@
 //!
 //! Invariant: the recursion, and so each sum, is the same on any number of threads.
 
+mod ascent;
+mod prices;
+
+pub use prices::{Prices, prices};
+
 use crate::error::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -76,19 +81,8 @@ struct Job {
 /// # Errors
 /// `ColumnLength` or `Value` for a column of another length, or a time that is not finite or not positive.
 pub fn bound(submit: &[f64], shortest: &[f64], work: &[f64], gpus: u32) -> Result<Bound> {
-    for (column, values) in [("shortest", shortest), ("work", work)] {
-        if values.len() != submit.len() {
-            return Err(Error::ColumnLength { column, length: values.len(), expected: submit.len() });
-        }
-    }
-    let positive = |value: f64| value.is_finite() && value > 0.0;
-    check("submit_time", submit, "a finite time >= 0", |value| value.is_finite() && value >= 0.0)?;
-    check("shortest", shortest, "a finite time > 0", positive)?;
-    check("work", work, "finite GPU-seconds > 0", positive)?;
-    if gpus == 0 {
-        let expected = "at least one GPU".to_owned();
-        return Err(Error::Option { name: "cluster", value: "0 GPUs".to_owned(), expected });
-    }
+    check(submit, &[("shortest", shortest), ("work", work)])?;
+    positive_gpus(gpus)?;
     let mut jobs: Vec<Job> = (0..submit.len())
         .map(|row| Job { submit: submit[row], shortest: shortest[row], work: work[row] / f64::from(gpus) })
         .collect();
@@ -96,11 +90,28 @@ pub fn bound(submit: &[f64], shortest: &[f64], work: &[f64], gpus: u32) -> Resul
     Ok(if jobs.is_empty() { Bound::default() } else { tree(&jobs).0 })
 }
 
-fn check(column: &'static str, values: &[f64], expected: &'static str, good: impl Fn(f64) -> bool) -> Result<()> {
+/// Checks submissions, and columns of as many positive numbers.
+fn check(submit: &[f64], columns: &[(&'static str, &[f64])]) -> Result<()> {
+    check_each("submit_time", submit, "a finite time >= 0", |value| value.is_finite() && value >= 0.0)?;
+    for &(column, values) in columns {
+        if values.len() != submit.len() {
+            return Err(Error::ColumnLength { column, length: values.len(), expected: submit.len() });
+        }
+        check_each(column, values, "a finite number > 0", |value| value.is_finite() && value > 0.0)?;
+    }
+    Ok(())
+}
+
+fn check_each(column: &'static str, values: &[f64], expected: &'static str, good: impl Fn(f64) -> bool) -> Result<()> {
     match values.iter().position(|&value| !good(value)) {
         None => Ok(()),
         Some(row) => Err(Error::Value { row, column, value: format!("{:?}", values[row]), expected }),
     }
+}
+
+fn positive_gpus(gpus: u32) -> Result<()> {
+    let expected = "at least one GPU".to_owned();
+    if gpus == 0 { Err(Error::Option { name: "cluster", value: "0 GPUs".to_owned(), expected }) } else { Ok(()) }
 }
 
 /// Returns the bound of a set, and the earliest completions of its jobs without waiting, in order.
