@@ -6,6 +6,7 @@
 //!
 //! The checks of server sizes are here too.
 
+mod groups;
 mod idle;
 mod loss;
 mod network;
@@ -18,6 +19,8 @@ mod unavailable;
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, MILLI_GPU, Server};
+use crate::trace::Form;
+pub(crate) use groups::Groups;
 use idle::counts;
 pub(crate) use idle::{IdleIndex, in_pods};
 pub(crate) use loss::{Loss, Want};
@@ -108,6 +111,8 @@ pub(crate) struct Needs {
     pub(crate) loss: bool,
     /// The number of servers by idle count, where jobs have pods of several GPUs.
     pub(crate) with_idle_count: bool,
+    /// Groups of servers by idle GPUs, tier by tier.
+    pub(crate) groups: bool,
 }
 
 /// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry per server.
@@ -129,15 +134,15 @@ pub(crate) struct Claim {
     pub(crate) time: f64,
     /// Thousandths of one GPU; 0 for whole GPUs.
     pub(crate) share: u32,
-    /// GPUs of each pod.
-    pub(crate) pod: u32,
+    /// How the gang may lie.
+    pub(crate) form: Form,
 }
 
 impl Claim {
     /// Returns how many of so many GPUs of a server are whole pods.
     #[inline]
     pub(crate) fn whole_pods(&self, gpus: u32) -> u32 {
-        gpus - gpus % self.pod
+        gpus - gpus % self.form.pod
     }
 }
 
@@ -171,6 +176,7 @@ pub(crate) struct Cluster {
     /// The room of every GPU, where jobs may hold shares. Then `idle` counts the empty GPUs.
     shares: Option<Box<Shares>>,
     loss: Option<Box<Loss>>,
+    groups: Option<Box<Groups>>,
 }
 
 impl Cluster {
@@ -195,6 +201,7 @@ impl Cluster {
             gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, &needs)),
             shares: None,
             loss: None,
+            groups: None,
             sizes,
         };
         for (s, &size) in cluster.sizes.iter().enumerate() {
@@ -250,6 +257,19 @@ impl Cluster {
     /// Tracks which idle GPUs are lost to the demands of the job table: see [`Loss::new`].
     pub(crate) fn weigh(&mut self, demands: &[Want]) {
         self.loss = Some(Box::new(Loss::new(demands, self.largest)));
+    }
+
+    /// Keeps groups of servers from now on. `tiers`: of these servers. `forms`: those that occur.
+    pub(crate) fn group(&mut self, tiers: &[Tier], forms: &[Form]) {
+        if self.groups.is_none() {
+            self.groups = Some(Box::new(Groups::new(tiers, &self.sizes, &self.idle, forms)));
+        }
+    }
+
+    /// Returns the groups of servers, where the placement needs them.
+    #[inline]
+    pub(crate) fn groups(&self) -> Option<&Groups> {
+        self.groups.as_deref()
     }
 
     /// Returns the share of each GPU that each job holds; `None` where no job holds a share.
@@ -334,10 +354,10 @@ impl Cluster {
     /// Takes the pod of idle GPUs with least U of all.
     pub(crate) fn take_least_used_pod(&mut self, claim: &Claim, grant: &mut Grant) {
         let Some(server) = self.gpu_times.as_mut().and_then(|times| times.take_least_used_pod(claim)) else { return };
-        self.set_idle(server, self.idle[server.index()] - claim.pod);
+        self.set_idle(server, self.idle[server.index()] - claim.form.pod);
         match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
-            Some(part) => part.1 += claim.pod,
-            None => grant.parts.push((server, claim.pod)),
+            Some(part) => part.1 += claim.form.pod,
+            None => grant.parts.push((server, claim.form.pod)),
         }
     }
 
@@ -400,6 +420,9 @@ impl Cluster {
         }
         if let Some(tree) = &mut self.by_rank {
             tree.add(s, i64::from(idle) - i64::from(was));
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.set(server, was, idle);
         }
         if let Some(counts) = &mut self.by_count {
             counts[was as usize] -= 1;

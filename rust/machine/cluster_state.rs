@@ -22,7 +22,7 @@ use super::searches::Searches;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep, may_pause};
 use super::stays::Stay;
-use crate::cluster::{FewestServers, Grant};
+use crate::cluster::{FewestServers, Grant, Needs, Tier};
 use crate::decisions::Verb;
 use crate::ds::{Deque, EventHeap};
 use crate::ids::{GpuType, Job, MILLI_GPU, Slot};
@@ -85,6 +85,8 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) quota_usage: Option<Box<QuotaUsage>>,
     /// Each job's row in the caller's table.
     pub(super) rows: &'a [u32],
+    /// The tiers above the servers, from below.
+    pub(super) tiers: &'a [Tier],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
     /// Which jobs are evicted first.
@@ -145,8 +147,11 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
         }
         needs.by_idle |= setting.side.services.is_some();
-        needs.with_idle_count = jobs.pods.is_some();
+        needs.with_idle_count = jobs.has_pods();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
+        if needs.groups {
+            cluster.group(setting.tiers, &jobs.all_forms());
+        }
         if jobs.shares.is_some() {
             cluster.share(needs);
         }
@@ -193,6 +198,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             protection,
             quota_usage: QuotaUsage::new(setting),
             rows: setting.rows,
+            tiers: setting.tiers,
             services: Services::new(setting, clock),
             record,
             grant: Grant::default(),
@@ -229,6 +235,14 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             state.out.crossings = Crossings::new(jobs.len(), !setting.tiers.is_empty());
         }
         state
+    }
+
+    /// Keeps further indexes of the servers from now on.
+    pub(crate) fn keep_indexes(&mut self, needs: Needs) {
+        self.cluster.keep(needs);
+        if needs.groups {
+            self.cluster.group(self.tiers, &self.jobs.all_forms());
+        }
     }
 
     // The actions of the machine.

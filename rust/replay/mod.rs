@@ -27,7 +27,7 @@ pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
     check_checkpoints, check_extras, check_outages, check_pods, check_policy, check_room, check_searches,
-    check_services, check_shares, check_slots, keep,
+    check_services, check_shares, check_slots, check_tier_columns, keep,
 };
 use parts::order_by_fifo;
 pub(crate) use parts::{Part, job_vcs, split};
@@ -157,6 +157,7 @@ pub(crate) fn prepare(
     check_policy(jobs, extras, options)?;
     check_shares(jobs, extras, options)?;
     check_pods(jobs, extras, spec, options)?;
+    check_tier_columns(jobs, extras, spec, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
     check_services(jobs, extras, spec)?;

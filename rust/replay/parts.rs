@@ -10,7 +10,7 @@ use crate::ids::{GpuType, Job};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::Jobs;
+use crate::trace::{Form, Jobs};
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -35,6 +35,18 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Groups its servers, and those of each GPU type. `forms`: those that occur.
+    pub(super) fn group(&mut self, forms: &[Form]) {
+        self.shape.group(&self.tiers, &self.server_gpus, forms);
+        for (number, pool) in self.pools.iter_mut().enumerate() {
+            let types = self.server_types.iter().flatten().enumerate();
+            let own: Vec<u32> = types.filter(|(_, of)| of.index() == number).map(|(server, _)| server as u32).collect();
+            let tiers: Vec<Tier> = self.tiers.iter().map(|tier| tier.of(&own)).collect();
+            let gpus: Vec<u32> = own.iter().map(|&server| self.server_gpus[server as usize]).collect();
+            pool.shape.group(&tiers, &gpus, forms);
+        }
+    }
+
     /// Sorts rows that are in order of arrival by priority, stably.
     fn put_by_priority(&mut self, jobs: &Jobs<'_>) {
         let tier = |at: &u32| jobs.tier(self.rows[*at as usize] as usize);

@@ -34,6 +34,7 @@ TYPES = {
     "min_gpus": pl.UInt32,
     "max_gpus": pl.UInt32,
     "gpus_per_pod": pl.UInt32,
+    "segment": pl.UInt32,
     "recorded_start": pl.Float64,
     "noise_scale": pl.Float64,
     "intensity": pl.Float64,

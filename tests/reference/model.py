@@ -16,7 +16,8 @@ class Job:
 
     share: thousandths of one GPU, 0 for whole GPUs (`shares`). tie: the less, the sooner it goes of those
     submitted with it; of the same, the upper row (`--ties`). pod: GPUs of each of its pods, which lies on one
-    server.
+    server. within: the level of the tier that is to hold it, 0 for a server; strict: that must. segment: GPUs
+    of each of its segments, 0 without; segment_tier: the level of the tier of which one group holds each.
     """
 
     submit: float
@@ -29,6 +30,15 @@ class Job:
     share: int = 0
     tie: int = 0
     pod: int = 1
+    within: int | None = None
+    strict: bool = False
+    segment: int = 0
+    segment_tier: int = 0
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether idle GPUs alone are not enough for it."""
+        return self.strict or self.segment > 0
 
     def seconds(self, num_servers: int) -> float | None:
         """What an iteration was measured to take on so many servers; None: eq. 8 says it."""
@@ -68,10 +78,12 @@ class Options:
     variant: str = "practical"
     seed: int = 0
     oversize: str = "error"
+    tiers: tuple[tuple[int, ...], ...] = ()
+    """The group of each server by tier, from below, for placement `compact`."""
 
     def by_name(self) -> dict[str, object]:
         """Each option by the engine's name for it."""
-        return {name.rstrip("_"): value for name, value in asdict(self).items()}
+        return {name.rstrip("_"): value for name, value in asdict(self).items() if name != "tiers"}
 
 
 class RowError(Exception):

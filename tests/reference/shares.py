@@ -18,7 +18,7 @@ from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
 MILLI_GPU = 1000
-PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "fgd", "random")
+PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "compact", "fgd", "random")
 
 Rooms = dict[GPU, int]
 """Thousandths that nobody holds, of every GPU in order of (server, GPU)."""

@@ -44,6 +44,7 @@ from ringbco.run.options import (
 from ringbco.run.registry import PLAN, REPLAY
 from ringbco.run.setup import vc_of_servers
 from ringbco.run.summary import Source
+from ringbco.trace.forms import refuse
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import warn
 from ringbco.trace.pods import pod_sizes
@@ -130,6 +131,7 @@ def plan(
             hint="plan without [[network.tiers]] and nics, or replay the jobs: `ringbco replay`",
         )
     _refuse_pods(table)
+    refuse(table, "a plan")
     warn(found := workload.warnings)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))

@@ -117,6 +117,16 @@ fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, u
     state.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, state.cluster.pool_of(of))))
 }
 
+/// Returns whether a job must lie in a tier, or in segments: another job of its size may find place where it does not.
+fn is_bound<S: Speed>(state: &ClusterState<'_, S>, job: Job) -> bool {
+    state.placer.binds(state.jobs.form(job.index()))
+}
+
+/// Returns whether a plan puts a job where it may lie.
+fn in_tier<S: Speed>(state: &ClusterState<'_, S>, job: Job, relocation: &Relocation) -> bool {
+    !is_bound(state, job) || state.check_tiers(job, &relocation.parts).is_ok()
+}
+
 /// Returns whether one of those jobs asks for the same.
 fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) -> bool {
     barren.iter().any(|&other| state.jobs.demand(other) == state.jobs.demand(job))
@@ -125,12 +135,13 @@ fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) ->
 impl<F: RunTimes> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, run_times: impl FnOnce(ClassQueues) -> F) -> Self {
         let classes_of_priority = PriorityClasses::new(setting);
+        let binds = setting.jobs.first_in_tiers().is_some();
         Self {
             server_index: ServerIndex::new(setting, run_times(classes_of_priority.queues())),
             candidates: Candidates::default(),
             evicts: setting.has_standing(),
-            is_thorough: setting.has_standing() || setting.server_types.is_some(),
-            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none(),
+            is_thorough: setting.has_standing() || setting.server_types.is_some() || binds,
+            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none() && !binds,
             evicted: Vec::new(),
             barren: Vec::new(),
             is_other: false,
@@ -477,7 +488,8 @@ impl<F: RunTimes> Repack<F> {
                 }
                 _ => Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates),
             };
-            match found {
+            match found.filter(|relocation| in_tier(state, job, relocation)) {
+                None if is_bound(state, job) => {}
                 None => self.failed.push((units, pool)),
                 Some(relocation) if self.pays(state, &relocation, waits) => {
                     self.carry_out(state, job, &relocation);

@@ -10,7 +10,7 @@
 use super::relocation::Relocation;
 use super::run_times::RunTimes;
 use super::strain::strain;
-use super::{Repack, has_failed, is_barren};
+use super::{Repack, has_failed, in_tier, is_barren, is_bound};
 use crate::ids::Job;
 use crate::machine::ClusterState;
 use crate::setting::Setting;
@@ -181,11 +181,12 @@ impl<F: RunTimes> Repack<F> {
                 let run = self.run(state, job);
                 let requester = self.requester(state, job, pool, priority_class, (run, work, strain));
                 match Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates) {
-                    Some(relocation) => {
+                    Some(relocation) if in_tier(state, job, &relocation) => {
                         self.carry_out(state, job, &relocation);
                         continue 'urgent;
                     }
-                    None => failed.push((units, pool)),
+                    _ if is_bound(state, job) => {}
+                    _ => failed.push((units, pool)),
                 }
             }
             self.tries_to_evict(state, job);
