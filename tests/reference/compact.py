@@ -67,7 +67,7 @@ class Levels:
 
     def segments(self, job: Job, region: Group) -> list[GPU] | None:
         """Its segments one after another; None if one finds no place."""
-        before, gpus = dict(self.idle), list[GPU]()
+        before, gpus = dict(self.idle), []
         # A region inside a group of the tier is the part of that group that lies in it.
         level = min(job.segment_tier, next(n for n, groups in enumerate(self.levels) if region in groups))
         for _ in range(job.num_gpus // job.segment):

@@ -36,6 +36,7 @@ from ringbco.cluster.fabric import engine_columns
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
+from ringbco.trace.forms import bounds
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.owners import names_of
@@ -155,6 +156,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         ideal=workload.ideal_run_time,
         least=gpus_of(frame, "min_gpus").astype(np.int64),
         most=gpus_of(frame, "max_gpus").astype(np.int64),
+        bound=bounds(table, known.cluster.tiers),
         noise=None if noisy is None else noisy[0],
         batch=None if noisy is None else noisy[1].astype(np.float64),
         share=_columns(shares),

@@ -32,6 +32,9 @@ NONE: Final = -1
 class Jobs:
     """The job table, an entry per row. A column is None where it says nothing.
 
+    bound[row]: the tier that must hold the job, 1 for a server, 0 for none; GPUs of each segment, 0 without; its
+    tier.
+
     pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job.
     noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.
     vc_said: as the table names it. plain: the columns that the engine reads as they are, by name, with its
@@ -57,6 +60,7 @@ class Jobs:
     ideal: Floats
     least: Ints
     most: Ints
+    bound: Ints | None = None
     noise: Floats | None = None
     batch: Floats | None = None
     share: Ints | None = None

@@ -69,6 +69,31 @@ def levels(table: JobTable, tiers: Sequence[Tier], name: str) -> NDArray[np.int6
     return found.fill_null(0).to_numpy()
 
 
+def bounds(table: JobTable, tiers: Sequence[Tier]) -> NDArray[np.int64] | None:
+    """What each job is bound to; None where no job is: int64[jobs, 3].
+
+    The tier that must hold it, 1 for a server, 0 for none; GPUs of each segment, 0 without; their tier.
+
+    Raises InputError as `levels` does.
+    """
+    if not tier_columns(table.frame):
+        return None
+    within, strict, segment, tier = _wanted(table, tiers)
+    return np.column_stack([within * strict, segment, tier])
+
+
+def _wanted(table: JobTable, tiers: Sequence[Tier]) -> list[NDArray[np.int64]]:
+    """For each job the tier that is to hold it, whether it must, GPUs of each segment, their tier."""
+    frame = table.frame
+    strict = np.zeros(frame.height, np.int64)
+    if "within_tier" in frame.columns:
+        strict += (~frame["within_tier"].str.ends_with("?")).fill_null(False).to_numpy()
+    segment = np.zeros(frame.height, np.int64)
+    if "segment" in frame.columns:
+        segment += frame["segment"].fill_null(0).to_numpy()
+    return [levels(table, tiers, "within_tier"), strict, segment, levels(table, tiers, "segment_tier")]
+
+
 def forms(table: JobTable, tiers: Sequence[Tier]) -> dict[str, Any] | None:
     """For each job a place among the forms that occur, and these; None where GPUs may lie anywhere.
 
@@ -77,19 +102,14 @@ def forms(table: JobTable, tiers: Sequence[Tier]) -> dict[str, Any] | None:
 
     Raises InputError as `levels` does.
     """
-    frame, pods = table.frame, pod_sizes(table.frame)
-    columns = [pods]
-    if not tier_columns(frame):
-        if (pods == 1).all():
-            return None
-        columns += [np.zeros(frame.height, np.int64)] * 4
+    pods = pod_sizes(table.frame)
+    if tier_columns(table.frame):
+        columns = [pods, *_wanted(table, tiers)]
+    elif (pods > 1).any():
+        columns = [pods, *[np.zeros(pods.size, np.int64)] * 4]
     else:
-        none = pl.Series([None], dtype=pl.String).extend_constant(None, frame.height - 1)
-        wish = frame.get_column("within_tier", default=none).str.ends_with("?").fill_null(False).to_numpy()
-        within = levels(table, tiers, "within_tier")
-        segment = frame.get_column("segment", default=none.cast(pl.UInt32)).fill_null(0).to_numpy()
-        columns += [within, (within > 0) & ~wish, segment, levels(table, tiers, "segment_tier")]
-    key = np.zeros(frame.height, np.int64)
+        return None
+    key = np.zeros(pods.size, np.int64)
     for column in columns:
         values, codes = np.unique(column, return_inverse=True)
         key = np.unique(key * values.size + codes, return_inverse=True)[1]
