@@ -366,3 +366,65 @@ impl Groups {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tier(group: Vec<u32>) -> Tier {
+        Tier { group, bandwidth: 1.0, contention_share: 1.0, degradation: 0.0, inside: None }
+    }
+
+    proptest! {
+        /// Groups by name: of each server its rack, of each rack its pod.
+        #[test]
+        fn groups_agree_with_sums(
+            servers in prop::collection::vec((1u32..6, 0u32..5), 1..14),
+            pods in prop::collection::vec(0u32..3, 5),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), 0u32..6), 0..40),
+            gpus in 1u32..20, pod in 1u32..4,
+        ) {
+            let sizes: Vec<u32> = servers.iter().map(|server| server.0).collect();
+            let racks: Vec<u32> = servers.iter().map(|server| server.1).collect();
+            let tiers = [tier(racks.clone()), tier(racks.iter().map(|&rack| pods[rack as usize]).collect())];
+            let form = Form { pod, ..Form::default() };
+            let mut groups = Groups::new(&tiers, &sizes, &sizes, &[form, Form::default()]);
+            let mut idle = sizes.clone();
+            for (at, left) in changes {
+                let server = at.index(sizes.len());
+                let left = left.min(sizes[server]);
+                groups.set(Server::at(server), idle[server], left);
+                idle[server] = left;
+            }
+            let rooms: Vec<u32> = idle.iter().map(|idle| idle - idle % pod).collect();
+            let levels = [(0..sizes.len() as u32).collect(), tiers[0].group.clone(), tiers[1].group.clone()];
+            let num_gpus = gpus * pod;
+            let slow = levels.iter().enumerate().find_map(|(level, of)| {
+                let number = |group: u32| of.iter().filter(|&&other| other < group).collect::<std::collections::BTreeSet<_>>().len();
+                let room = |group: u32| of.iter().zip(&rooms).filter(|own| *own.0 == group).map(|own| *own.1).sum::<u32>();
+                let holding = of.iter().filter(|&&group| room(group) >= num_gpus);
+                holding.map(|&group| (room(group), number(group) as u32)).min().map(|(_, number)| (level, number))
+            });
+            let enough = rooms.iter().sum::<u32>() >= num_gpus;
+            let found = groups.group_for(num_gpus, form);
+            let group = |(level, number)| Group { level, number };
+            prop_assert_eq!(found, slow.or(enough.then_some((3, 0))).map(group));
+            let mut chosen = Vec::new();
+            if let Some(found) = found {
+                groups.fill(found, num_gpus, pod, &mut chosen);
+                prop_assert_eq!(chosen.iter().map(|part| part.1).sum::<u32>(), num_gpus);
+                prop_assert!(chosen.iter().all(|part| part.1 % pod == 0 && part.1 <= idle[part.0.index()]));
+            }
+        }
+    }
+
+    #[test]
+    fn the_cluster_gives_its_roomiest_groups_wholly() {
+        // The two of 5 GPUs tie, and what is missing then is the last server's.
+        let groups = Groups::new(&[], &[5; 4], &[2, 5, 5, 3], &[Form::default()]);
+        let mut chosen = Vec::new();
+        groups.fill(groups.whole(), 8, 1, &mut chosen);
+        assert_eq!(chosen, [(Server::new(1), 5), (Server::new(3), 3)]);
+    }
+}

@@ -311,8 +311,8 @@ impl Jobs<'_> {
             let form = self.forms.and_then(|forms| forms.list.get(forms.of[row] as usize).copied());
             let Form { pod: size, segment, .. } = form.unwrap_or(Form { pod: 0, ..Form::default() });
             let is_rigid = self.range_of(row) == (self.num_gpus[row], self.num_gpus[row]);
-            let fits = |most: u32| most % segment == 0 && segment.checked_rem(size).unwrap_or(0) == 0;
-            if segment > 0 && !(is_rigid && self.share_of(row) == 0 && fits(self.num_gpus[row])) {
+            let divides = self.num_gpus[row].is_multiple_of(segment) && segment.is_multiple_of(size);
+            if segment > 0 && !(is_rigid && self.share_of(row) == 0 && divides) {
                 let expected = "whole pods that divide num_gpus, of a job that always holds num_gpus whole GPUs";
                 return Err(Error::Value { row, column: "segment", value: segment.to_string(), expected });
             }

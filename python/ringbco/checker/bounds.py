@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class Gang(NamedTuple):
-    """gpus: that it asks for. pod: GPUs of each pod. within: the tier that must hold it, 1 for a server; 0: none.
+    """gpus: that it asks for. pod: GPUs of each pod.
 
-    segment: GPUs of each segment, 0 without; segment_tier: as within.
+    within: the tier that must hold it, 1 for a server, 0 for none. segment: GPUs of each segment, 0 without;
+    segment_tier: as within.
     """
 
     gpus: int

@@ -32,8 +32,8 @@ NONE: Final = -1
 class Jobs:
     """The job table, an entry per row. A column is None where it says nothing.
 
-    bound[row]: the tier that must hold the job, 1 for a server, 0 for none; GPUs of each segment, 0 without; its
-    tier.
+    bound[row]: the tier that must hold the job, 1 for a server, 0 for none; GPUs of each segment, 0 without;
+    its tier.
 
     pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job.
     noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.

@@ -22,8 +22,8 @@ class Want(NamedTuple):
     """What a job needs GPUs for. milli_gpus: thousandths in all. share: of one GPU, 0 for whole ones.
 
     pod: GPUs of each pod. pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one
-    type. None where the type is not known. tier: the name of the tier that must hold it, and the group of each
-    server there. segment: GPUs of each segment, 0 without.
+    type. None where the type is not known. tier: the name of the tier that must hold it, and the group of
+    each server there. segment: GPUs of each segment, the name of its tier, and the groups there.
     """
 
     gpus: int
@@ -132,7 +132,8 @@ class Held:
             for own in pools:
                 for number in np.unique(region[own]).tolist():
                     here = own[region[own] == number]
-                    most = max(most, int((np.bincount(part[here], room[here]).astype(np.int64) // each).sum()))
+                    rooms = np.bincount(part[here], room[here]).astype(np.int64)
+                    most = max(most, int((rooms // each).sum()))
             found |= {"segment": each, "segment_tier": name, "segments": most}
         return found
 

@@ -196,9 +196,8 @@ def _apart(told: Told, when: str, clock: Clock) -> str:
     if "segment" in told:
         count, each = told["gpus"] // told["segment"], _gpus(told["segment"])
         where = f" of one {told['within_tier']}" if "within_tier" in told else ""
-        return (
-            f"{idle}: the {told['segment_tier']}s{where} held {told['segments']} of its {_some(count, 'segment')} of {each}."
-        )
+        wanted = f"{_some(count, 'segment')} of {each}"
+        return f"{idle}: the {told['segment_tier']}s{where} held {told['segments']} of its {wanted}."
     where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
     if told["gpus"] <= told["largest"]:
         return f"{idle}: {where}, and {told['placement']} takes all from one server."

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.result.folder import cluster_of
 from ringbco.run.custom_policy import CustomPolicy, SerializedPolicy, class_of, is_custom
 from ringbco.run.options import PARTS, Policy, check, is_log, own_parts, refusal, resolve_policy
-from ringbco.result.folder import cluster_of
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.forms import bounds, tier_columns
 from ringbco.trace.jobs import gpus_of

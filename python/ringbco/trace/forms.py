@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ringbco import _core
     from ringbco.cluster.tiers import Tier
     from ringbco.trace.jobs import JobTable
 
@@ -94,7 +95,7 @@ def _wanted(table: JobTable, tiers: Sequence[Tier]) -> list[NDArray[np.int64]]:
     return [levels(table, tiers, "within_tier"), strict, segment, levels(table, tiers, "segment_tier")]
 
 
-def forms(table: JobTable, tiers: Sequence[Tier]) -> dict[str, Any] | None:
+def forms(table: JobTable, tiers: Sequence[Tier]) -> _core._Forms | None:
     """For each job a place among the forms that occur, and these; None where GPUs may lie anywhere.
 
     A form: GPUs of each pod; 0, or the tier that is to hold the gang; whether it must; GPUs of each segment,
@@ -117,7 +118,7 @@ def forms(table: JobTable, tiers: Sequence[Tier]) -> dict[str, Any] | None:
     return _engine(key, [_form([int(column[row]) for column in columns]) for row in first])
 
 
-def part(columns: dict[str, Any], rows: Any) -> dict[str, Any] | None:
+def part(columns: _core._Forms, rows: Any) -> _core._Forms | None:
     """Those of some rows alone."""
     kept, of = np.unique(columns["of"][rows], return_inverse=True)
     return _engine(of, [columns["list"][number] for number in kept])
@@ -128,7 +129,7 @@ def _form(numbers: Sequence[int]) -> tuple[int, int, bool, int, int]:
     return pod, within, bool(strict), segment, tier
 
 
-def _engine(of: NDArray[Any], occurring: list[tuple[int, int, bool, int, int]]) -> dict[str, Any] | None:
+def _engine(of: NDArray[Any], occurring: list[tuple[int, int, bool, int, int]]) -> _core._Forms | None:
     if occurring == [(1, 0, False, 0, 0)]:
         return None
     return {"of": of.ravel().astype(np.uint32), "list": occurring}
