@@ -8,8 +8,8 @@
 
 use super::Tier;
 use crate::ds::OrderedBits;
+use crate::ids::Form;
 use crate::ids::Server;
-use crate::trace::Form;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

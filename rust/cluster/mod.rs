@@ -18,8 +18,8 @@ mod unavailable;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
+use crate::ids::Form;
 use crate::ids::{GpuType, Job, MILLI_GPU, Server};
-use crate::trace::Form;
 pub(crate) use groups::Groups;
 use idle::counts;
 pub(crate) use idle::{IdleIndex, in_pods};

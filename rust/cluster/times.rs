@@ -394,7 +394,7 @@ fn mean(server: Server, first: &[u32], time: &[f64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Claim, GpuTimes, Job, Needs, Server};
-    use crate::trace::Form;
+    use crate::ids::Form;
     use proptest::prelude::*;
 
     /// Returns servers by (mean U, index), the slow way.

@@ -6,8 +6,8 @@
 
 use super::times::GpuTimes;
 use super::{Claim, Cluster, Grant};
+use crate::ids::Form;
 use crate::ids::{Job, Server};
-use crate::trace::Form;
 
 impl Cluster {
     /// Takes every GPU of a server that goes down. All are idle.

@@ -20,10 +20,10 @@ mod share;
 mod worst_fit;
 
 use crate::cluster::{Claim, Cluster, Grant, Groups, Needs, Tier, in_pods};
+use crate::ids::Form;
 use crate::ids::{GpuType, MILLI_GPU, Server};
 use crate::options::{Is, Options, Placement, Variant};
 use crate::rng::SplitMix64;
-use crate::trace::Form;
 pub(crate) use pools::{Pools, Probes};
 pub(crate) use share::WITH_SHARES;
 

@@ -7,8 +7,8 @@
 
 use super::{Placer, Probe};
 use crate::cluster::{Claim, Cluster, Grant, Needs, Tier, Want};
+use crate::ids::Form;
 use crate::ids::{GpuType, Job, Server};
-use crate::trace::Form;
 
 /// One cluster, or one for each GPU type.
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use class_queues::{ClassQueues, Rank};
+use overdue::{in_tier, is_bound};
 use predicted_run_times::PredictedRunTimes;
 use priority_class::PriorityClasses;
 use relocation::{Relocation, Requester};
@@ -115,16 +116,6 @@ fn empty_gpu<S: Speed>(state: &ClusterState<'_, S>, server: Server) -> Vec<(Serv
 fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
     let size = state.units(job);
     state.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, state.cluster.pool_of(of))))
-}
-
-/// Returns whether a job must lie in a tier, or in segments: another job of its size may find place where it does not.
-fn is_bound<S: Speed>(state: &ClusterState<'_, S>, job: Job) -> bool {
-    state.placer.binds(state.jobs.form(job.index()))
-}
-
-/// Returns whether a plan puts a job where it may lie.
-fn in_tier<S: Speed>(state: &ClusterState<'_, S>, job: Job, relocation: &Relocation) -> bool {
-    !is_bound(state, job) || state.check_tiers(job, &relocation.parts).is_ok()
 }
 
 /// Returns whether one of those jobs asks for the same.

@@ -10,7 +10,7 @@
 use super::relocation::Relocation;
 use super::run_times::RunTimes;
 use super::strain::strain;
-use super::{Repack, has_failed, in_tier, is_barren, is_bound};
+use super::{Repack, has_failed, is_barren};
 use crate::ids::Job;
 use crate::machine::ClusterState;
 use crate::setting::Setting;
@@ -137,6 +137,16 @@ impl Overdue {
     pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
         self.ahead.extend(self.aside.extract_if(.., |aside| back(aside.1.0)));
     }
+}
+
+/// Returns whether a job must lie in a tier, or in segments: another job of its size may find place where it does not.
+pub(super) fn is_bound<S: Speed>(state: &ClusterState<'_, S>, job: Job) -> bool {
+    state.placer.binds(state.jobs.form(job.index()))
+}
+
+/// Returns whether a plan puts a job where it may lie.
+pub(super) fn in_tier<S: Speed>(state: &ClusterState<'_, S>, job: Job, relocation: &Relocation) -> bool {
+    !is_bound(state, job) || state.check_tiers(job, &relocation.parts).is_ok()
 }
 
 impl<F: RunTimes> Repack<F> {
