@@ -188,6 +188,7 @@ fn engine(jobs: &OwnedJobs) -> Result<Outcome> {
         server_types: None,
         type_prices: None,
         network: Network::default(),
+        tiers: &[],
     };
     let (order, placement, model) = (Order::Fifo, Placement::Consolidate, Model::Fixed);
     let options = Options { order, placement, model, ..Options::default() };

@@ -49,6 +49,7 @@ fn measure(what: &str, jobs: &OwnedJobs, options: &Options) -> Result<()> {
         server_types: None,
         type_prices: None,
         network: Network::default(),
+        tiers: &[],
     };
     let mut seconds = Vec::new();
     for _ in 0..RUNS {

@@ -4,6 +4,7 @@
 //! Policies that allocate GPUs one at a time consider only the next one (docs/elastic-policies.md#where-gains-dip). For
 //! example, a job that does 58 iterations per second on 2 GPUs, 75 on 4 and 231 on 8 may be left with 2.
 
+use crate::cluster::network_of;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::Model;
@@ -66,7 +67,7 @@ type Key = (usize, Option<u32>, (u32, u32, u32), [u64; 4]);
 /// `ColumnLength` and `Value` if columns do not fit together.
 pub fn dips(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, model: Model) -> Result<Vec<Dip>> {
     jobs.validate(model)?;
-    let ring = RingSpeed { network: spec.network };
+    let ring = RingSpeed { network: network_of(&spec.network, spec.tiers, spec.server_gpus) };
     match (model, jobs.rates) {
         (Model::Fixed, _) => Ok(Vec::new()),
         (Model::Rar, _) => found(jobs, vc, spec, &ring, |row| {

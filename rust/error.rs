@@ -58,6 +58,15 @@ pub enum Error {
         /// Pods that the servers of its cluster, or virtual cluster, hold.
         available: u64,
     },
+    /// A job that its idle cluster could not hold in one group of its tier, or in its segments.
+    BeyondTier {
+        /// The job's row.
+        row: usize,
+        /// GPUs it requests.
+        num_gpus: u32,
+        /// GPUs of each segment; 0 without segments.
+        segment: u32,
+    },
     /// A job that requests more than its owner may ever hold.
     OverQuota {
         /// The job's row.
@@ -170,7 +179,7 @@ impl Error {
             Self::ColumnLength { .. } => "column-length",
             Self::Value { .. } => "value",
             Self::Option { .. } => "option",
-            Self::Oversize { .. } | Self::TooManyPods { .. } => "oversize",
+            Self::Oversize { .. } | Self::TooManyPods { .. } | Self::BeyondTier { .. } => "oversize",
             Self::OverQuota { .. } => "over-quota",
             Self::Unplaceable { .. } => "unplaceable",
             Self::SlotTooShort { .. } => "slot-too-short",
@@ -194,6 +203,7 @@ impl Error {
             Self::Value { row, .. }
             | Self::Oversize { row, .. }
             | Self::TooManyPods { row, .. }
+            | Self::BeyondTier { row, .. }
             | Self::OverQuota { row, .. }
             | Self::Unplaceable { row, .. }
             | Self::SlotTooShort { row, .. }
@@ -233,6 +243,16 @@ impl fmt::Display for Error {
             Self::TooManyPods { pods, pod, available, .. } => {
                 let s = if *pods == 1 { "" } else { "s" };
                 write!(f, "asks for {pods} pod{s} of {pod} GPUs, but the servers of its cluster hold {available}")
+            }
+            Self::BeyondTier { num_gpus, segment: 0, .. } => {
+                write!(
+                    f,
+                    "asks for {num_gpus} GPUs in one group of its within_tier, but none of its cluster has as many"
+                )
+            }
+            Self::BeyondTier { num_gpus, segment, .. } => {
+                let parts = num_gpus / segment;
+                write!(f, "asks for {parts} segments of {segment} GPUs, which no region of its cluster could hold")
             }
             Self::OverQuota { num_gpus, gpus, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its owner's quota is {gpus} and borrows none")

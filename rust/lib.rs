@@ -50,7 +50,7 @@ pub mod simulation;
 mod speed;
 pub mod trace;
 
-pub use cluster::{FewestServers, Network};
+pub use cluster::{FewestServers, Network, Tier};
 pub use machine::{Unwatched, WaitExplanation, Watch};
 
 #[cfg(feature = "python")]

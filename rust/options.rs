@@ -111,6 +111,8 @@ registry!(
         WorstFit => "worst-fit",
         /// The servers with the fewest idle GPUs, as many as needed.
         Binpack => "binpack",
+        /// The lowest tier that holds it, there the group with the fewest idle GPUs, and so down to a server.
+        Compact => "compact",
         /// The servers with the most idle GPUs, as many as needed.
         Emptiest => "emptiest",
         /// Where fragmentation rises least.

@@ -5,6 +5,7 @@
 //! `start` of NaN and 0 servers.
 
 mod allocations;
+mod crossings;
 mod searches;
 mod servers;
 mod serving;
@@ -13,6 +14,7 @@ use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::record::{Ends, StayLog, Stays, SumsByJob};
 pub use allocations::Allocations;
+pub use crossings::Crossings;
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
 pub use servers::{Asleep, Drained, Woken};
@@ -27,6 +29,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) finish: Vec<f64>,
     pub(crate) num_servers: Vec<u32>,
     pub(crate) max_contention: Vec<u32>,
+    /// What jobs met of a network of tiers; empty columns without one.
+    pub(crate) crossings: Crossings,
     /// Waiting time with too few idle GPUs, and with enough that could not be used, s.
     pub(crate) wait_causes: Vec<(f64, f64)>,
     pub(crate) allocations: Allocations,
@@ -64,6 +68,7 @@ impl ClusterOutcome {
             finish: vec![f64::NAN; jobs],
             num_servers: vec![0; jobs],
             max_contention: vec![0; jobs],
+            crossings: Crossings::default(),
             wait_causes: vec![(0.0, 0.0); jobs],
             allocations: if record { Allocations::for_jobs(jobs) } else { Allocations::default() },
             contention: Vec::new(),
@@ -144,6 +149,8 @@ pub struct Outcome {
     pub num_servers: Vec<u32>,
     /// Largest p_j of the job.
     pub max_contention: Vec<u32>,
+    /// What jobs met of a network of tiers; `None` without one.
+    pub crossings: Option<Crossings>,
     /// Time off its GPUs, s, with fewer idle GPUs than it requests.
     pub wait_gpus: Vec<f32>,
     /// Time off its GPUs, s, with enough idle GPUs that its placement could not use.

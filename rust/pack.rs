@@ -69,7 +69,7 @@ pub fn pack(
     }
     let jobs = ready.typed(jobs);
     let mut placer = Placer::new(options);
-    let needs = Needs { with_idle_count: jobs.pods.is_some(), ..placer.needs() };
+    let needs = Needs { with_idle_count: jobs.has_pods(), ..placer.needs() };
     let mut pools = Pools::new(spec.server_gpus, spec.server_types.filter(|_| jobs.types.is_some()), needs);
     if jobs.shares.is_some() {
         pools.share(needs);
@@ -80,7 +80,7 @@ pub fn pack(
     let mut grant = Grant::default();
     let mut asks = |(turn, &row): (usize, &u32)| {
         let (num_gpus, share) = (jobs.num_gpus[row as usize], jobs.share_of(row as usize));
-        let claim = Claim { job: Job::at(turn), num_gpus, time: 0.0, share, pod: jobs.gpus_per_pod(row as usize) };
+        let claim = Claim { job: Job::at(turn), num_gpus, time: 0.0, share, form: jobs.form(row as usize) };
         jobs.tried(Job::new(row)).iter().any(|&(of, _)| pools.place_by(&mut placer, of, &claim, &mut grant))
     };
     Ok(Packed { placed: order.iter().enumerate().map(&mut asks).collect(), too_large: Vec::new() })
@@ -109,6 +109,7 @@ mod tests {
             server_types: None,
             type_prices: None,
             network: Network::default(),
+            tiers: &[],
         };
         let packed = |placement, order: &[u32]| {
             let options = Options { placement, order: Order::Fifo, model: Model::Fixed, ..Options::default() };
@@ -130,6 +131,7 @@ mod tests {
             server_types: None,
             type_prices: None,
             network: Network::default(),
+            tiers: &[],
         };
         let packed = |cpu: &[u64], order: &[u32]| {
             let cpu_memory = CpuMemory { asked: [cpu, &[0; 3]], has: [&[4, 8], &[1, 1]] };

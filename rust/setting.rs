@@ -3,7 +3,7 @@
 //! Invariant: jobs are in fifo order, and every column has a value for each job. For example, where all priorities are
 //! the same, `rows[0]` is the caller's row of the job that is submitted first.
 
-use crate::cluster::{FewestServers, Network};
+use crate::cluster::{FewestServers, Network, Tier};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::{Discipline, Options, Sharing};
@@ -22,7 +22,7 @@ pub struct When {
 }
 
 /// The servers, and their jobs in order of (priority down, submit_time, row).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Setting<'a> {
     pub(crate) jobs: Jobs<'a>,
     /// Each job's row in the caller's table, for errors.
@@ -46,6 +46,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) server_types: Option<&'a [GpuType]>,
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
+    /// The tiers above the servers, from below.
+    pub(crate) tiers: &'a [Tier],
     pub(crate) options: &'a Options,
     /// When the first job of the whole table is submitted, s.
     pub(crate) opens: f64,
@@ -126,6 +128,7 @@ impl<'a> Setting<'a> {
             side: SideTables::default(),
             few,
             network: if options.sharing == Sharing::Off { network.without_contention() } else { network },
+            tiers: &[],
             options,
             when: When::default(),
             log: None,

@@ -135,6 +135,11 @@ class _Log(TypedDict):
     runs_through: bool
 
 @type_check_only
+class _Forms(TypedDict):
+    of: NDArray[np.uint32]
+    list: list[tuple[int, int, bool, int, int]]
+
+@type_check_only
 class _Types(TypedDict):
     of: NDArray[np.uint32]
     kinds: list[tuple[float, int | None, list[tuple[int, float]]]]
@@ -154,10 +159,11 @@ class _JobColumns(TypedDict):
     gradient_bytes: NDArray[np.float64]
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
-    pods: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
+    forms: NotRequired[_Forms | None]
     noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     rates: NotRequired[_Rates | None]
+    intensity: NotRequired[NDArray[np.float64] | None]
     shares: NotRequired[NDArray[np.uint32] | None]
     priority: NotRequired[NDArray[np.int32] | None]
     preemptible: NotRequired[NDArray[np.bool_] | None]
@@ -214,6 +220,8 @@ class _Cluster(TypedDict):
         tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
     ]
     network: tuple[float, float, float, float, float, float]
+    gpu_nics: NotRequired[bool]
+    tiers: NotRequired[list[tuple[NDArray[np.uint32], float, float, float, float | None]]]
 
 @final
 class SpeedTable:

@@ -4,82 +4,31 @@
 //! An index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
 //! server from 3 to 1 in every index.
 //!
-//! The network's constants and the checks of server sizes are here too.
+//! The checks of server sizes are here too.
 
+mod groups;
 mod idle;
 mod loss;
+mod network;
 mod pods;
 mod shares;
+mod tiers;
 mod times;
 mod unavailable;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
+use crate::ids::Form;
 use crate::ids::{GpuType, Job, MILLI_GPU, Server};
+pub(crate) use groups::Groups;
 use idle::counts;
 pub(crate) use idle::{IdleIndex, in_pods};
 pub(crate) use loss::{Loss, Want};
+pub use network::Network;
 use shares::Shares;
+pub use tiers::Tier;
+pub(crate) use tiers::{network_of, validate_tiers};
 use times::GpuTimes;
-
-/// Network and overhead constants of the contention model (docs/model.md#contention).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Network {
-    /// b_i, bytes/s.
-    pub intra_bandwidth: f64,
-    /// b_e, bytes/s.
-    pub inter_bandwidth: f64,
-    /// C, bytes/s.
-    pub reduce_speed: f64,
-    /// xi1, in (0, 1]: how much of the worst-case contention is felt.
-    pub contention_share: f64,
-    /// xi2, s per server used.
-    pub server_overhead: f64,
-    /// alpha, >= 0: bandwidth lost to contention itself.
-    pub degradation: f64,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self {
-            intra_bandwidth: 150e9,
-            inter_bandwidth: 12.5e9,
-            reduce_speed: 500e9,
-            contention_share: 0.5,
-            server_overhead: 5e-4,
-            degradation: 0.3,
-        }
-    }
-}
-
-impl Network {
-    /// Returns the same network without contention: k of equation 7 is 1 for every job.
-    pub(crate) fn without_contention(self) -> Self {
-        Self { contention_share: 0.0, ..self }
-    }
-
-    /// Checks every constant.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one out of range.
-    pub fn validate(&self) -> Result<()> {
-        let check = |name, value: f64, good: bool, expected: &str| {
-            if value.is_finite() && good {
-                Ok(())
-            } else {
-                Err(Error::Option { name, value: value.to_string(), expected: expected.to_owned() })
-            }
-        };
-        let speed = "a finite number of bytes/s > 0";
-        check("intra_bandwidth", self.intra_bandwidth, self.intra_bandwidth > 0.0, speed)?;
-        check("inter_bandwidth", self.inter_bandwidth, self.inter_bandwidth > 0.0, speed)?;
-        check("reduce_speed", self.reduce_speed, self.reduce_speed > 0.0, speed)?;
-        let share = self.contention_share;
-        check("xi1", share, share > 0.0 && share <= 1.0, "a number in (0, 1]")?;
-        check("xi2", self.server_overhead, self.server_overhead >= 0.0, "a finite time >= 0 s")?;
-        check("alpha", self.degradation, self.degradation >= 0.0, "a finite number >= 0")
-    }
-}
 
 /// Checks server sizes.
 ///
@@ -162,6 +111,8 @@ pub(crate) struct Needs {
     pub(crate) loss: bool,
     /// The number of servers by idle count, where jobs have pods of several GPUs.
     pub(crate) with_idle_count: bool,
+    /// Groups of servers by idle GPUs, tier by tier.
+    pub(crate) groups: bool,
 }
 
 /// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry per server.
@@ -183,15 +134,15 @@ pub(crate) struct Claim {
     pub(crate) time: f64,
     /// Thousandths of one GPU; 0 for whole GPUs.
     pub(crate) share: u32,
-    /// GPUs of each pod.
-    pub(crate) pod: u32,
+    /// How the gang may lie.
+    pub(crate) form: Form,
 }
 
 impl Claim {
     /// Returns how many of so many GPUs of a server are whole pods.
     #[inline]
     pub(crate) fn whole_pods(&self, gpus: u32) -> u32 {
-        gpus - gpus % self.pod
+        gpus - gpus % self.form.pod
     }
 }
 
@@ -225,6 +176,7 @@ pub(crate) struct Cluster {
     /// The room of every GPU, where jobs may hold shares. Then `idle` counts the empty GPUs.
     shares: Option<Box<Shares>>,
     loss: Option<Box<Loss>>,
+    groups: Option<Box<Groups>>,
 }
 
 impl Cluster {
@@ -249,6 +201,7 @@ impl Cluster {
             gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, &needs)),
             shares: None,
             loss: None,
+            groups: None,
             sizes,
         };
         for (s, &size) in cluster.sizes.iter().enumerate() {
@@ -304,6 +257,19 @@ impl Cluster {
     /// Tracks which idle GPUs are lost to the demands of the job table: see [`Loss::new`].
     pub(crate) fn weigh(&mut self, demands: &[Want]) {
         self.loss = Some(Box::new(Loss::new(demands, self.largest)));
+    }
+
+    /// Keeps groups of servers from now on. `tiers`: of these servers. `forms`: those that occur.
+    pub(crate) fn group(&mut self, tiers: &[Tier], forms: &[Form]) {
+        if self.groups.is_none() {
+            self.groups = Some(Box::new(Groups::new(tiers, &self.sizes, &self.idle, forms)));
+        }
+    }
+
+    /// Returns the groups of servers, where the placement needs them.
+    #[inline]
+    pub(crate) fn groups(&self) -> Option<&Groups> {
+        self.groups.as_deref()
     }
 
     /// Returns the share of each GPU that each job holds; `None` where no job holds a share.
@@ -388,10 +354,10 @@ impl Cluster {
     /// Takes the pod of idle GPUs with least U of all.
     pub(crate) fn take_least_used_pod(&mut self, claim: &Claim, grant: &mut Grant) {
         let Some(server) = self.gpu_times.as_mut().and_then(|times| times.take_least_used_pod(claim)) else { return };
-        self.set_idle(server, self.idle[server.index()] - claim.pod);
+        self.set_idle(server, self.idle[server.index()] - claim.form.pod);
         match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
-            Some(part) => part.1 += claim.pod,
-            None => grant.parts.push((server, claim.pod)),
+            Some(part) => part.1 += claim.form.pod,
+            None => grant.parts.push((server, claim.form.pod)),
         }
     }
 
@@ -454,6 +420,9 @@ impl Cluster {
         }
         if let Some(tree) = &mut self.by_rank {
             tree.add(s, i64::from(idle) - i64::from(was));
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.set(server, was, idle);
         }
         if let Some(counts) = &mut self.by_count {
             counts[was as usize] -= 1;

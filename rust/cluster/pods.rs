@@ -83,16 +83,16 @@ impl GpuTimes {
             self.idle_gpus(server, pool);
             pool.sort_unstable_by(by_time);
             let first = sums.len();
-            sums.extend(pool.chunks_exact_mut(claim.pod as usize).map(|pod| sum_of_pod(pod).to_bits()));
+            sums.extend(pool.chunks_exact_mut(claim.form.pod as usize).map(|pod| sum_of_pod(pod).to_bits()));
             pods.extend(sums.get(first).map(|&sum| Reverse((sum, server, first))));
             sums.push(u64::MAX);
         }
-        for _ in 0..claim.num_gpus / claim.pod {
+        for _ in 0..claim.num_gpus / claim.form.pod {
             let Some(Reverse((_, server, at))) = pods.pop() else { return };
             pods.extend(sums.get(at + 1).filter(|&&sum| sum < u64::MAX).map(|&sum| Reverse((sum, server, at + 1))));
             match parts.iter_mut().find(|part| part.0 == server) {
-                Some(part) => part.1 += claim.pod,
-                None => parts.push((server, claim.pod)),
+                Some(part) => part.1 += claim.form.pod,
+                None => parts.push((server, claim.form.pod)),
             }
         }
     }

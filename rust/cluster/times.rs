@@ -130,9 +130,9 @@ impl GpuTimes {
 
     /// Takes the pod of idle GPUs of one server with the least sum of U, ties by (server, GPU). Returns its server.
     pub(crate) fn take_least_used_pod(&mut self, claim: &Claim) -> Option<Server> {
-        if claim.pod > 1 {
-            let server = self.least_pod(claim.pod)?;
-            self.take_least(server, claim.pod, claim);
+        if claim.form.pod > 1 {
+            let server = self.least_pod(claim.form.pod)?;
+            self.take_least(server, claim.form.pod, claim);
             return Some(server);
         }
         let server = Server::at(self.least.as_ref()?.least());
@@ -394,6 +394,7 @@ fn mean(server: Server, first: &[u32], time: &[f64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Claim, GpuTimes, Job, Needs, Server};
+    use crate::ids::Form;
     use proptest::prelude::*;
 
     /// Returns servers by (mean U, index), the slow way.
@@ -435,7 +436,7 @@ mod tests {
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
                 let server = Server::at(server.index(sizes.len()));
                 // An undone grant was large: its entry stays behind for long.
-                let claim = Claim { share: 0, pod: 1, job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
+                let claim = Claim { share: 0, form: Form::default(), job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
                 if kind & 1 == 1 {

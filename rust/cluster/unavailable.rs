@@ -6,13 +6,14 @@
 
 use super::times::GpuTimes;
 use super::{Claim, Cluster, Grant};
+use crate::ids::Form;
 use crate::ids::{Job, Server};
 
 impl Cluster {
     /// Takes every GPU of a server that goes down. All are idle.
     pub(crate) fn close(&mut self, server: Server) {
         let size = self.sizes[server.index()];
-        let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0, pod: 1 };
+        let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0, form: Form::default() };
         self.take(server, size, &claim, &mut Grant::default());
         self.mark();
         self.up -= u64::from(size);
@@ -73,7 +74,7 @@ impl Cluster {
     pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let idle = self.idle[server.index()];
         if idle > 0 {
-            let claim = Claim { job: nobody_on(server), num_gpus: idle, time: 0.0, share: 0, pod: 1 };
+            let claim = Claim { job: nobody_on(server), num_gpus: idle, time: 0.0, share: 0, form: Form::default() };
             self.take(server, idle, &claim, &mut Grant::default());
         }
         if let Some(shares) = &mut self.shares {
@@ -94,7 +95,7 @@ impl Cluster {
 
     /// Takes idle GPUs of a server, those with least U, for a replica of a service. Their U does not change.
     pub(crate) fn hold(&mut self, server: Server, count: u32, holder: Job) {
-        let claim = Claim { job: holder, num_gpus: count, time: 0.0, share: 0, pod: 1 };
+        let claim = Claim { job: holder, num_gpus: count, time: 0.0, share: 0, form: Form::default() };
         self.take(server, count, &claim, &mut Grant::default());
         self.mark();
         self.up -= u64::from(count);

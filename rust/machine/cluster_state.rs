@@ -22,16 +22,16 @@ use super::searches::Searches;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep, may_pause};
 use super::stays::Stay;
-use crate::cluster::{FewestServers, Grant};
+use crate::cluster::{FewestServers, Grant, Needs, Tier};
 use crate::decisions::Verb;
 use crate::ds::{Deque, EventHeap};
 use crate::ids::{GpuType, Job, MILLI_GPU, Slot};
 use crate::options::{Discipline, Victims};
-use crate::outcome::{Climbing, ClusterOutcome};
+use crate::outcome::{Climbing, ClusterOutcome, Crossings};
 use crate::placement::{Placer, Pools};
 use crate::record::{StayLog, StayRecord, Why};
 use crate::setting::Setting;
-use crate::speed::{CoLocation, LinkContention, Speed};
+use crate::speed::{CoLocation, Fabric, LinkContention, Speed};
 use crate::trace::Jobs;
 
 /// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
@@ -55,6 +55,8 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     /// The events of stays, by time.
     pub(super) ends: EventHeap,
     pub(super) link_contention: LinkContention,
+    /// The links of a network of tiers, where there is one.
+    pub(super) fabric: Option<Box<Fabric>>,
     /// Shares on one GPU, where they slow each other down.
     pub(super) co_location: Option<Box<CoLocation>>,
     /// Sum of p_j over the spanning jobs, and since when it has been so.
@@ -83,6 +85,8 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) quota_usage: Option<Box<QuotaUsage>>,
     /// Each job's row in the caller's table.
     pub(super) rows: &'a [u32],
+    /// The tiers above the servers, from below.
+    pub(super) tiers: &'a [Tier],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
     /// Which jobs are evicted first.
@@ -143,8 +147,11 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
         }
         needs.by_idle |= setting.side.services.is_some();
-        needs.with_idle_count = jobs.pods.is_some();
+        needs.with_idle_count = jobs.has_pods();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
+        if needs.groups {
+            cluster.group(setting.tiers, &jobs.all_forms());
+        }
         if jobs.shares.is_some() {
             cluster.share(needs);
         }
@@ -162,6 +169,13 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             free: Vec::new(),
             ends: EventHeap::default(),
             link_contention: LinkContention::new(setting.server_gpus.len()),
+            fabric: Fabric::new(
+                &setting.network,
+                setting.tiers,
+                setting.server_gpus.len(),
+                S::COUPLED,
+                jobs.intensity.is_some(),
+            ),
             co_location: interferes.then(|| Box::new(CoLocation::new(setting.server_gpus, options.interference))),
             contention_sum: 0,
             contention_since: 0.0,
@@ -184,6 +198,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             protection,
             quota_usage: QuotaUsage::new(setting),
             rows: setting.rows,
+            tiers: setting.tiers,
             services: Services::new(setting, clock),
             record,
             grant: Grant::default(),
@@ -216,7 +231,18 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if needs.loss {
             state.weigh();
         }
+        if state.fabric.is_some() {
+            state.out.crossings = Crossings::new(jobs.len(), !setting.tiers.is_empty());
+        }
         state
+    }
+
+    /// Keeps further indexes of the servers from now on.
+    pub(crate) fn keep_indexes(&mut self, needs: Needs) {
+        self.cluster.keep(needs);
+        if needs.groups {
+            self.cluster.group(self.tiers, &self.jobs.all_forms());
+        }
     }
 
     // The actions of the machine.
@@ -246,6 +272,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
+        let bandwidth = self.own_bandwidth(slot);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
@@ -281,6 +308,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
                     job,
                     num_gpus,
                     num_servers,
+                    bandwidth,
                     gpu_type: stay.gpu_type,
                     why,
                     start: stay.start,
@@ -311,6 +339,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if num_servers > 1 {
             let most = &mut self.out.max_contention[j];
             *most = (*most).max(stay.largest_contention);
+            self.tell_crossing(slot);
         }
         if self.eviction_delay.is_some() {
             self.pend_from_now(job, why);
@@ -343,6 +372,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {
             self.link_contention.leave(slot, stay.servers());
+            self.uncross(slot);
             self.account_contention();
             self.contention_sum -= u64::from(contention);
         }
@@ -371,7 +401,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             let before = std::mem::replace(&mut stay.contention, contention);
             stay.largest_contention = stay.largest_contention.max(contention);
             let fresh = std::mem::take(&mut stay.fresh);
-            if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
+            // What it gets of a network of tiers follows.
+            let is_felt = !S::COUPLED || self.fabric.is_none();
+            if is_felt && (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
             self.account_contention();
@@ -380,6 +412,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         self.dirty = dirty;
         self.account_contention();
         self.out.note_contention(self.now, self.contention_sum);
+        self.settle_crossings();
     }
 
     /// Accumulates the contention of the interval that ends now, in which it was constant.

@@ -6,7 +6,7 @@
 //! few. For `consolidate` a gang of 3 finds them fragmented.
 
 use crate::placement::{Gang, Placer, Pools};
-use crate::trace::{Demand, Jobs};
+use crate::trace::{Demand, Form, Jobs};
 
 /// Time that each gang size (of each kind, where GPUs differ) could not be placed, for want of idle GPUs or because
 /// they were fragmented.
@@ -26,9 +26,9 @@ pub(crate) struct Delays {
     looked: f64,
     changed: bool,
     now: f64,
-    /// The gang and pod sizes of the trace, ascending; per pool the wait cause of each, and the pool's change count at the
+    /// The gang sizes and forms of the trace, ascending; per pool the wait cause of each, and the pool's change count at the
     /// time.
-    sizes: Vec<(u32, u32)>,
+    sizes: Vec<(u32, Form)>,
     pools: Vec<(Vec<WaitCause>, Option<u64>)>,
     /// Whether any job waited at the latest look.
     waiting: bool,
@@ -45,8 +45,8 @@ pub(super) enum WaitCause {
 impl Delays {
     pub(crate) fn new(jobs: &Jobs<'_>, pools: usize) -> Self {
         let demands = jobs.demands();
-        let size = |&demand: &Demand| (demand.units(), jobs.gpus_per_pod_of(demand));
-        let mut sizes: Vec<(u32, u32)> = demands.iter().map(size).collect();
+        let size = |&demand: &Demand| (demand.units(), jobs.form_of(demand));
+        let mut sizes: Vec<(u32, Form)> = demands.iter().map(size).collect();
         sizes.dedup();
         Self {
             spent: vec![(0.0, 0.0); demands.len()],
@@ -113,11 +113,11 @@ impl Delays {
             changed = true;
             let enough = self.sizes.partition_point(|&(units, _)| u64::from(units) <= pool.idle_units());
             let shared = pool.shares().is_some();
-            for (wait_cause, &(units, pod)) in wait_causes[..enough].iter_mut().zip(&self.sizes) {
+            for (wait_cause, &(units, form)) in wait_causes[..enough].iter_mut().zip(&self.sizes) {
                 let fits = if shared {
-                    placer.can_place_units(pool, units, pod)
+                    placer.can_place_units(pool, units, form)
                 } else {
-                    placer.can_place(pool, Gang { num_gpus: units, pod })
+                    placer.can_place(pool, Gang { num_gpus: units, form })
                 };
                 *wait_cause = if fits { WaitCause::None } else { WaitCause::Fragmented };
             }
@@ -132,7 +132,7 @@ impl Delays {
         }
         let mut at = 0;
         for (found, demand) in self.found.iter_mut().zip(&self.demands) {
-            while self.sizes[at] != (demand.units(), jobs.gpus_per_pod_of(*demand)) {
+            while self.sizes[at] != (demand.units(), jobs.form_of(*demand)) {
                 at += 1;
             }
             // The least of its types: fragmented on one says more than too few on another.
@@ -185,7 +185,7 @@ mod tests {
             assert!(pools.place_by(
                 &mut placer,
                 GpuType::NONE,
-                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0, share: 0, pod: 1 },
+                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0, share: 0, form: Form::default() },
                 &mut grant
             ));
         }
@@ -195,7 +195,7 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0, share: 0, pod: 1 },
+            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0, share: 0, form: Form::default() },
             &mut grant
         ));
         pools.release(Job::new(0), &[(Server::new(0), 3)]);
@@ -209,13 +209,13 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0, share: 0, pod: 1 },
+            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0, share: 0, form: Form::default() },
             &mut grant
         ));
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0, share: 0, pod: 1 },
+            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0, share: 0, form: Form::default() },
             &mut grant
         ));
         delays.look(&jobs, &mut pools, &placer, false);

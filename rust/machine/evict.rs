@@ -146,19 +146,20 @@ impl<S: Speed> ClusterState<'_, S> {
             let after = evicts.then_some(tier);
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 let attempt = (gpu_type, num_gpus, after);
-                if self.preemptible.as_ref().is_none_or(|preemptible| preemptible.is_futile(&attempt)) {
+                if self.preemptible.as_ref().is_some_and(|preemptible| !preemptible.is_futile(&attempt)) {
+                    let there = |preemptible: &Preemptible, server, enough| preemptible.highest(server, after, enough);
+                    if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
+                        return Some((gpu_type, Some(server), chosen));
+                    }
+                    if !self.hides()
+                        && let Some(preemptible) = &mut self.preemptible
+                    {
+                        preemptible.remember(attempt);
+                    }
+                }
+                if !self.placer.binds(jobs.form(job.index())) {
                     continue;
                 }
-                let there = |preemptible: &Preemptible, server, enough| preemptible.highest(server, after, enough);
-                if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
-                    return Some((gpu_type, Some(server), chosen));
-                }
-                if !self.hides()
-                    && let Some(preemptible) = &mut self.preemptible
-                {
-                    preemptible.remember(attempt);
-                }
-                continue;
             }
             let victims = self.victims(gpu_type, after, yields);
             if let Some(chosen) = self.fewest_of_all(victims, gpu_type, self.gang(job, num_gpus)) {
@@ -257,7 +258,8 @@ impl<S: Speed> ClusterState<'_, S> {
         least.map(|cost| (cost.4, chosen))
     }
 
-    /// Returns the victims in a whole pool whose GPUs let the run's placement place a gang larger than a server.
+    /// Returns the victims in a whole pool whose GPUs let the run's placement place a gang larger than a server, or bound to a
+    /// tier.
     fn fewest_of_all(
         &mut self,
         mut victims: BinaryHeap<Reverse<(Turn, Slot)>>,

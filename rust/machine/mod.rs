@@ -11,6 +11,7 @@
 
 mod clock;
 mod cluster_state;
+mod crossing;
 mod delays;
 mod evict;
 mod eviction_delay;

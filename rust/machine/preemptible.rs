@@ -308,7 +308,7 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns false if no job of a demand could be placed by evicting others.
     pub(crate) fn may_evict(&mut self, demand: Demand) -> bool {
         let jobs = self.jobs;
-        let gang = Gang { num_gpus: demand.units(), pod: jobs.gpus_per_pod_of(demand) };
+        let gang = Gang { num_gpus: demand.units(), form: jobs.form_of(demand) };
         jobs.tried_by(demand).iter().any(|&(gpu_type, _)| self.has_room(gpu_type, gang))
     }
 
@@ -317,7 +317,7 @@ impl<S: Speed> ClusterState<'_, S> {
         match self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref()) {
             // A gang that is not placed may still find idle GPUs on a server that has enough of them.
             Some(reclaimable) if self.placer.is_monotone() => {
-                if gang.num_gpus <= self.cluster.of_mut(gpu_type).largest {
+                if gang.num_gpus <= self.cluster.of_mut(gpu_type).largest && !self.placer.binds(gang.form) {
                     reclaimable.most_of(gpu_type) >= gang.num_gpus
                 } else {
                     self.placer.fits(&mut self.cluster, reclaimable, gpu_type, gang)

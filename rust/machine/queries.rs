@@ -53,13 +53,13 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns the GPUs of each pod of a job.
     #[inline]
     pub(crate) fn pod_of(&self, job: Job) -> u32 {
-        self.jobs.gpus_per_pod(job.index())
+        self.jobs.form(job.index()).pod
     }
 
     /// Returns what a job asks of a placement if it is to get that many GPUs.
     #[inline]
     pub(super) fn gang(&self, job: Job, num_gpus: u32) -> Gang {
-        Gang { num_gpus, pod: self.pod_of(job) }
+        Gang { num_gpus, form: self.jobs.form(job.index()) }
     }
 
     /// Returns the units that a job requests: GPUs, or thousandths of one where the table has shares.
@@ -263,7 +263,7 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns whether a job of a demand could be placed now. Jobs hold whole GPUs.
     pub(crate) fn can_place(&mut self, demand: Demand) -> bool {
         let (jobs, num_gpus) = (self.jobs, demand.units());
-        let gang = Gang { num_gpus, pod: jobs.gpus_per_pod_of(demand) };
+        let gang = Gang { num_gpus, form: jobs.form_of(demand) };
         jobs.tried_by(demand).iter().any(|&(gpu_type, _)| {
             let pool = self.cluster.of_mut(gpu_type);
             u64::from(num_gpus) <= pool.total_idle && self.placer.can_place(pool, gang)

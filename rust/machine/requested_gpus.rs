@@ -4,10 +4,17 @@
 //! returned. For example, placing a job of 4 GPUs on 3 returns that it asks for 4.
 
 use super::cluster_state::ClusterState;
+use crate::cluster::Tier;
 use crate::ids::{Job, MILLI_GPU, Server};
 use crate::options::{Placement, Variant};
 use crate::placement::WITH_SHARES;
 use crate::speed::Speed;
+use std::collections::BTreeMap;
+
+/// Returns the group of a server at a level, 0 for the server itself.
+fn group_of(tiers: &[Tier], level: usize, server: Server) -> u32 {
+    level.checked_sub(1).map_or(server.number(), |tier| tiers[tier].group[server.index()])
+}
 
 impl<S: Speed> ClusterState<'_, S> {
     /// Places a job on the GPUs of given servers. On success they are taken, and `start` must follow.
@@ -53,9 +60,12 @@ impl<S: Speed> ClusterState<'_, S> {
         if self.jobs.shares.is_some() && !WITH_SHARES.contains(&placement) {
             return Err(format!("jobs hold shares of GPUs, which {} does not place", placement.name()));
         }
-        if self.jobs.pods.is_some() && placement.places_gpu_by_gpu(variant) {
+        if self.jobs.has_pods() && placement.places_gpu_by_gpu(variant) {
             let name = if placement == Placement::Random { placement.name() } else { "--variant literal" };
             return Err(format!("jobs have pods of several GPUs, and {name} places GPU by GPU"));
+        }
+        if self.jobs.first_in_tiers().is_some() && placement != Placement::Compact {
+            return Err(format!("jobs name tiers (within_tier, segment), which {} does not keep", placement.name()));
         }
         Ok(())
     }
@@ -96,11 +106,38 @@ impl<S: Speed> ClusterState<'_, S> {
                 return Err(format!("servers {one} and {other} have GPUs of different types"));
             }
         }
+        if !self.follows_log && self.placer.binds(self.jobs.form(job.index())) {
+            self.check_tiers(job, parts)?;
+        }
         match (self.jobs.kind_of(job), parts.first()) {
             (Some(kind), Some(&(server, _))) if kind.speed_on(self.cluster.type_of(server)).is_none() => {
                 Err(format!("it may not use GPUs of the type of server {}", server.number()))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that parts lie in the job's tier, and its segments in theirs.
+    pub(crate) fn check_tiers(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
+        let form = self.jobs.form(job.index());
+        if let (Some(level), Some(&(first, _))) = (form.strict_level(), parts.first()) {
+            let group = group_of(self.tiers, level, first);
+            if let Some(other) = parts.iter().find(|part| group_of(self.tiers, level, part.0) != group) {
+                let (one, other) = (first.number(), other.0.number());
+                return Err(format!("within_tier: servers {one} and {other} lie in two groups of its tier"));
+            }
+        }
+        let mut held = BTreeMap::new();
+        for &(server, count) in parts.iter().filter(|_| form.segment > 0) {
+            let (_, gpus) = held.entry(group_of(self.tiers, form.segment_level(), server)).or_insert((server, 0));
+            *gpus += count;
+        }
+        match held.values().find(|(_, gpus)| gpus % form.segment != 0) {
+            None => Ok(()),
+            Some((server, gpus)) => {
+                let (segment, server) = (form.segment, server.number());
+                Err(format!("segments of {segment} GPUs: {gpus} in the group of server {server}"))
+            }
         }
     }
 

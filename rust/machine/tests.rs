@@ -97,7 +97,7 @@ proptest! {
         let setting = Setting {
             deadline: Some(&deadline),
             recorded: Some(&recorded),
-            ..Setting::new(jobs.view(), &numbers, &server_gpus, &few, network, &options)
+            ..Setting::new(jobs.view(), &numbers, &server_gpus, &few, network.clone(), &options)
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();
         times.sort_unstable_by(f64::total_cmp);

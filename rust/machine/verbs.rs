@@ -17,6 +17,7 @@ use crate::outcome::Woken;
 use crate::record::{StayRecord, Why};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
+use crate::trace::Form;
 
 /// (server, GPUs), or (server, index of a GPU there).
 type Parts = Vec<(Server, u32)>;
@@ -60,7 +61,7 @@ impl<S: Speed> ClusterState<'_, S> {
     #[inline(always)]
     pub(super) fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
-        Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()), pod: self.pod_of(job) }
+        Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()), form: self.jobs.form(job.index()) }
     }
 
     /// Releases what the latest `place` took, and takes back the random draws made since `rng`.
@@ -171,6 +172,7 @@ impl<S: Speed> ClusterState<'_, S> {
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {
             self.link_contention.join(slot, stay.servers());
+            self.cross(slot);
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
             self.set_end(slot);
@@ -424,7 +426,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if !shares {
             // The GPUs were never released: their U stays the same.
             self.cluster.undo(job, &self.grant.parts);
-            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0, pod: 1 };
+            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0, form: Form::default() };
             self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
         }
         rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());
@@ -442,6 +444,9 @@ impl<S: Speed> ClusterState<'_, S> {
         }
         let num_gpus = rollback.stay.gpus();
         self.stays[slot.index()] = rollback.stay;
+        if self.stays[slot.index()].parts.len() > 1 {
+            self.cross(slot);
+        }
         if !rested {
             self.set_end(slot);
         }

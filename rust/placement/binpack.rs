@@ -13,7 +13,7 @@ use crate::cluster::{Claim, Cluster, Grant};
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let Some(index) = cluster.by_idle() else { return false };
     let mut need = claim.num_gpus;
-    for (server, idle) in index.tightest_first(claim.pod) {
+    for (server, idle) in index.tightest_first(claim.form.pod) {
         let count = need.min(claim.whole_pods(idle));
         scratch.chosen.push((server, count));
         need -= count;

@@ -18,7 +18,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch,
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    let gang = Gang { num_gpus: claim.num_gpus, pod: claim.pod };
+    let gang = Gang { num_gpus: claim.num_gpus, form: claim.form };
     whole_servers(cluster, gang, &mut scratch.chosen).is_some() && scratch.take(cluster, claim, grant)
 }
 
@@ -34,7 +34,7 @@ struct Divided {
 
 /// Divides a gang; `None` if no server holds a pod.
 fn divided(gang: Gang, largest: u32) -> Option<Divided> {
-    let most = largest - largest % gang.pod;
+    let most = largest - largest % gang.form.pod;
     let whole = gang.num_gpus.checked_div(most)?;
     Some(Divided { most, whole, rest: gang.num_gpus - whole * most })
 }
@@ -102,12 +102,12 @@ pub(super) fn fits(cluster: &Cluster, probe: &Probe, gang: Gang) -> bool {
 }
 
 pub(super) fn fits_empty(gang: Gang, shape: &Shape) -> bool {
-    let Some(&(largest, _)) = shape.0.first() else { return false };
+    let Some(&(largest, _)) = shape.sizes.first() else { return false };
     if gang.num_gpus <= largest {
         return true;
     }
     let Some(Divided { most, whole, rest }) = divided(gang, largest) else { return false };
-    let (large, small) = shape.0.split_at(shape.0.partition_point(|&(size, _)| size >= most));
+    let (large, small) = shape.sizes.split_at(shape.sizes.partition_point(|&(size, _)| size >= most));
     let enough: u32 = large.iter().map(|&(_, servers)| servers).sum();
     enough > whole || (enough == whole && small.first().map_or(0, |&(size, _)| size) >= rest)
 }

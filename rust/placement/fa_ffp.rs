@@ -21,7 +21,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch,
     for index in [cluster.opened(), cluster.unopened()].into_iter().flatten() {
         let mut bound = cluster.largest + 1;
         while need > 0 {
-            let Some(idle) = index.most_below(bound).filter(|&idle| idle >= claim.pod) else { break };
+            let Some(idle) = index.most_below(bound).filter(|&idle| idle >= claim.form.pod) else { break };
             let pods = claim.whole_pods(idle);
             for server in index.with(idle) {
                 let count = need.min(pods);

@@ -41,7 +41,7 @@ pub(super) fn place(
         return false;
     }
     scratch.pool.clear();
-    if claim.pod > 1 {
+    if claim.form.pod > 1 {
         times.least_pods_of(&scratch.servers, claim, &mut scratch.pool, &mut scratch.chosen);
         return scratch.take(cluster, claim, grant);
     }

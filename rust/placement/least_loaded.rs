@@ -11,7 +11,7 @@
 use crate::cluster::{Claim, Cluster, Grant};
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
-    for _ in 0..claim.num_gpus / claim.pod {
+    for _ in 0..claim.num_gpus / claim.form.pod {
         cluster.take_least_used_pod(claim, grant);
     }
     true

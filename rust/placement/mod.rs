@@ -5,6 +5,7 @@
 //! needs the indexes of both.
 
 mod binpack;
+mod compact;
 mod consolidate;
 mod emptiest;
 mod fa_ffp;
@@ -18,7 +19,8 @@ mod random;
 mod share;
 mod worst_fit;
 
-use crate::cluster::{Claim, Cluster, Grant, Needs, in_pods};
+use crate::cluster::{Claim, Cluster, Grant, Groups, Needs, Tier, in_pods};
+use crate::ids::Form;
 use crate::ids::{GpuType, MILLI_GPU, Server};
 use crate::options::{Is, Options, Placement, Variant};
 use crate::rng::SplitMix64;
@@ -64,8 +66,8 @@ impl Scratch {
 pub(crate) struct Gang {
     /// GPUs requested.
     pub(crate) num_gpus: u32,
-    /// GPUs of each pod.
-    pub(crate) pod: u32,
+    /// How it may lie.
+    pub(crate) form: Form,
 }
 
 /// Idle GPUs as they would be at another time.
@@ -75,12 +77,14 @@ struct Probe {
     total: u64,
     /// Servers by idle count.
     with_idle: Vec<u32>,
+    groups: Option<Box<Groups>>,
 }
 
 impl Probe {
     fn copy(&mut self, cluster: &Cluster) {
         self.idle.clone_from(&cluster.idle);
         self.total = cluster.total_idle;
+        self.groups = cluster.groups().filter(|groups| groups.binds).map(|groups| Box::new(groups.clone()));
         self.with_idle.clear();
         self.with_idle.resize(cluster.largest as usize + 1, 0);
         for &idle in &self.idle {
@@ -102,6 +106,9 @@ impl Probe {
         let was = std::mem::replace(&mut self.idle[server.index()], idle);
         self.with_idle[was as usize] -= 1;
         self.with_idle[idle as usize] += 1;
+        if let Some(groups) = &mut self.groups {
+            groups.set(server, was, idle);
+        }
     }
 }
 
@@ -141,6 +148,7 @@ impl Placer {
         needs.by_idle = self.packs() || matches!(self.placement, Placement::Emptiest | Placement::Binpack);
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
+        needs.groups = self.placement == Placement::Compact;
         needs.with_idle = self.placement == Placement::FirstFit;
         needs.by_rank = self.placement == Placement::Random;
         needs.least_time = self.placement == Placement::LeastLoaded || (fa_ffp && literal);
@@ -160,7 +168,7 @@ impl Placer {
         if cluster.total_idle < u64::from(claim.num_gpus) {
             return false;
         }
-        if claim.pod > 1 && cluster.idle_in_pods(claim.pod) < u64::from(claim.num_gpus) {
+        if claim.form.pod > 1 && cluster.idle_in_pods(claim.form.pod) < u64::from(claim.num_gpus) {
             return false;
         }
         cluster.mark();
@@ -173,6 +181,7 @@ impl Placer {
             }
             (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Emptiest, _) => emptiest::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Compact, _) => compact::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Binpack, _) => binpack::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.scratch, grant),
@@ -189,6 +198,11 @@ impl Placer {
     /// Returns whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
     fn packs(&self) -> bool {
         matches!(self.placement, Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd)
+    }
+
+    /// Returns whether it keeps a gang of a form within its tier, or in segments.
+    pub(crate) fn binds(&self, form: Form) -> bool {
+        form.is_bound() && self.placement == Placement::Compact
     }
 
     /// Returns the state that a refused trial must not change.
@@ -215,18 +229,21 @@ impl Placer {
         if self.packs() {
             return consolidate::fits(cluster, probe, gang);
         }
+        if self.binds(gang.form) {
+            return probe.groups.as_ref().is_some_and(|groups| groups.group_for(gang.num_gpus, gang.form).is_some());
+        }
         match (self.of(gang.num_gpus), self.variant) {
             (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, Some(&probe.idle), gang.num_gpus, self.lambda),
-            _ => gang.pod == 1 || in_pods(&probe.with_idle, gang.pod) >= u64::from(gang.num_gpus),
+            _ => gang.form.pod == 1 || in_pods(&probe.with_idle, gang.form.pod) >= u64::from(gang.num_gpus),
         }
     }
 
     /// Returns whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
-    pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32, pod: u32) -> bool {
+    pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32, form: Form) -> bool {
         match cluster.shares() {
             Some(shares) if units < MILLI_GPU => shares.has_room(units),
             _ => {
-                let gang = Gang { num_gpus: units / MILLI_GPU, pod };
+                let gang = Gang { num_gpus: units / MILLI_GPU, form };
                 u64::from(gang.num_gpus) <= cluster.total_idle && self.can_place(cluster, gang)
             }
         }
@@ -237,14 +254,21 @@ impl Placer {
         if self.packs() {
             return consolidate::can_place(cluster, gang);
         }
+        if self.binds(gang.form) {
+            return cluster.groups().is_some_and(|groups| groups.group_for(gang.num_gpus, gang.form).is_some());
+        }
         match (self.of(gang.num_gpus), self.variant) {
             (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, None, gang.num_gpus, self.lambda),
-            _ => gang.pod == 1 || cluster.idle_in_pods(gang.pod) >= u64::from(gang.num_gpus),
+            _ => gang.form.pod == 1 || cluster.idle_in_pods(gang.form.pod) >= u64::from(gang.num_gpus),
         }
     }
 
     /// Returns whether a gang for which the cluster holds enough pods could be placed on it when it is empty.
     pub(crate) fn fits_empty(&self, gang: Gang, shape: &Shape) -> bool {
+        if self.binds(gang.form) {
+            let groups = shape.groups.as_ref();
+            return groups.is_some_and(|groups| groups.group_for(gang.num_gpus, gang.form).is_some());
+        }
         !self.packs() || consolidate::fits_empty(gang, shape)
     }
 
@@ -254,9 +278,14 @@ impl Placer {
     }
 }
 
-/// The server sizes of a cluster: (GPUs, how many servers), largest first.
+/// The shape of an empty cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape(Vec<(u32, u32)>);
+pub(crate) struct Shape {
+    /// Server sizes: (GPUs, how many servers), largest first.
+    sizes: Vec<(u32, u32)>,
+    /// Where gangs are bound to tiers.
+    groups: Option<Groups>,
+}
 
 impl Shape {
     pub(crate) fn new(server_gpus: &[u32]) -> Self {
@@ -269,11 +298,16 @@ impl Shape {
                 _ => shape.push((size, 1)),
             }
         }
-        Self(shape)
+        Self { sizes: shape, groups: None }
+    }
+
+    /// Groups its servers. `tiers`: of these servers. `forms`: those that occur.
+    pub(crate) fn group(&mut self, tiers: &[Tier], server_gpus: &[u32], forms: &[Form]) {
+        self.groups = Some(Groups::new(tiers, server_gpus, server_gpus, forms));
     }
 
     /// Returns the GPUs of all pods of a size that the servers hold.
     pub(crate) fn in_pods(&self, pod: u32) -> u64 {
-        self.0.iter().map(|&(size, servers)| u64::from(size - size % pod) * u64::from(servers)).sum()
+        self.sizes.iter().map(|&(size, servers)| u64::from(size - size % pod) * u64::from(servers)).sum()
     }
 }

@@ -6,7 +6,8 @@
 //! servers keep their numbers.
 
 use super::{Placer, Probe};
-use crate::cluster::{Claim, Cluster, Grant, Needs, Want};
+use crate::cluster::{Claim, Cluster, Grant, Needs, Tier, Want};
+use crate::ids::Form;
 use crate::ids::{GpuType, Job, Server};
 
 /// One cluster, or one for each GPU type.
@@ -42,6 +43,19 @@ impl Pools {
         }
         let pools = sizes.iter().map(|sizes| Cluster::new(sizes, needs)).collect();
         Self { pools, parted: Some(Parted { place, members }) }
+    }
+
+    /// Keeps groups of servers from now on. `tiers`: of all servers. `forms`: those that occur.
+    pub(crate) fn group(&mut self, tiers: &[Tier], forms: &[Form]) {
+        match &self.parted {
+            None => self.pools[0].group(tiers, forms),
+            Some(parted) => {
+                for (pool, members) in self.pools.iter_mut().zip(&parted.members) {
+                    let members: Vec<u32> = members.iter().map(|server| server.number()).collect();
+                    pool.group(&tiers.iter().map(|tier| tier.of(&members)).collect::<Vec<_>>(), forms);
+                }
+            }
+        }
     }
 
     /// Returns whether servers are of several GPU types, or of one that is not alike to all jobs.
@@ -375,6 +389,7 @@ impl Probes {
             probe.idle.clone_from(&other.idle);
             probe.with_idle.clone_from(&other.with_idle);
             probe.total = other.total;
+            probe.groups.clone_from(&other.groups);
         }
     }
 
@@ -445,7 +460,7 @@ mod tests {
         let types = [0, 1, 0].map(GpuType::new);
         let mut pools = Pools::new(&[2, 4, 2], Some(&types), placer.needs());
         let mut grant = Grant::default();
-        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0, share: 0, pod: 1 };
+        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0, share: 0, form: Form::default() };
         assert!(pools.place_by(&mut placer, types[0], &claim, &mut grant));
         assert_eq!(grant.parts, [(Server::new(0), 2), (Server::new(2), 1)]);
         assert_eq!(pools.idle_by_server(), [0, 4, 1]);

@@ -17,6 +17,7 @@ pub(crate) const WITH_SHARES: &[Placement] = &[
     Placement::BestFit,
     Placement::WorstFit,
     Placement::Binpack,
+    Placement::Compact,
     Placement::Fgd,
     Placement::Random,
 ];

@@ -142,7 +142,7 @@ impl Watch for Share<'_> {
 
 fn run(pool: Option<&rayon::ThreadPool>, task: &Task<'_>, watch: &mut dyn Watch) -> Result<Plan> {
     match task.options.model {
-        Model::Rar => run_at(&RingSpeed { network: task.spec.network }, pool, task, watch),
+        Model::Rar => run_at(&RingSpeed { network: task.spec.network.clone() }, pool, task, watch),
         Model::Fixed => run_at(&FixedSpeed, pool, task, watch),
         Model::Table => Err(Error::Option {
             name: "model",
@@ -183,7 +183,7 @@ fn run_at<S: Speed + Sync>(
     let mut no_schedule = None;
     let all = parts.len();
     for (done, part) in parts.iter_mut().enumerate() {
-        let instance = Instance::new(jobs, &part.rows, &part.server_gpus, spec.network, options, speed)?;
+        let instance = Instance::new(jobs, &part.rows, &part.server_gpus, spec.network.clone(), options, speed)?;
         part.rows.clone_from(&instance.rows);
         part.rows.iter().for_each(|&row| kept[row as usize] = true);
         match of_part(&instance, speed, pool, &mut Share { watch: &mut *watch, done, all }) {

@@ -82,7 +82,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
             &instance.rows,
             &instance.layout.sizes,
             &instance.few,
-            instance.network,
+            instance.network.clone(),
             options,
         );
         let mut machine = Machine::new(&setting, speed, Dispatcher::new(instance, shared));

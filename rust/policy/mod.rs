@@ -114,7 +114,7 @@ where
     V: Visitor<'a, RingSpeed, Output = T> + Visitor<'a, FixedSpeed, Output = T> + Visitor<'a, TableSpeed, Output = T>,
 {
     match setting.options.model {
-        Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, visitor),
+        Model::Rar => with_policy(setting, RingSpeed { network: setting.network.clone() }, visitor),
         Model::Fixed => with_policy(setting, FixedSpeed, visitor),
         Model::Table => with_policy(setting, TableSpeed { table: setting.rate_table() }, visitor),
     }

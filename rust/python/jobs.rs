@@ -7,8 +7,8 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    Chains, FairShares, FairUsers, Jobs, Kind, Noise, OwnedQuotas, Pods, Quota, Range, RateTable, Rates, Recorded,
-    Trials, Types, job_columns,
+    Chains, FairShares, FairUsers, Form, Forms, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates,
+    Recorded, Trials, Types, job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -49,15 +49,28 @@ impl<'a> Group<'a> for Noise<'a> {
     }
 }
 
-/// The pod size of every job, as a place among the sizes that occur.
-type PodColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>);
+/// The form of every job, and the forms that occur.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct FormColumns<'py> {
+    of: PyReadonlyArray1<'py, u32>,
+    #[pyo3(from_py_with = forms)]
+    list: Vec<Form>,
+}
 
-impl<'a> Group<'a> for Pods<'a> {
-    type Given<'py> = PodColumns<'py>;
-    const TYPE: &'static str = "tuple[NDArray[np.uint32], NDArray[np.uint32]]";
+/// Reads forms: GPUs of each pod; 0, or the tier that is to hold the gang; whether it must; GPUs of each segment, and
+/// their tier.
+fn forms(given: &Bound<'_, PyAny>) -> PyResult<Vec<Form>> {
+    let form = |(pod, within, strict, segment, segment_tier)| Form { pod, segment, within, strict, segment_tier };
+    Ok(given.extract::<Vec<(u32, u8, bool, u32, u8)>>()?.into_iter().map(form).collect())
+}
 
-    fn read((of, sizes): &'a PodColumns<'_>) -> PyResult<Self> {
-        Ok(Self { of: of.as_slice()?, sizes: sizes.as_slice()? })
+impl<'a> Group<'a> for Forms<'a> {
+    type Given<'py> = FormColumns<'py>;
+    const TYPE: &'static str = "_Forms";
+
+    fn read(given: &'a FormColumns<'_>) -> PyResult<Self> {
+        Ok(Self { of: given.of.as_slice()?, list: &given.list })
     }
 }
 

@@ -110,6 +110,14 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     table.column("finish", std::mem::take(&mut outcome.finish))?;
     table.column("num_servers", std::mem::take(&mut outcome.num_servers))?;
     table.column("max_contention", std::mem::take(&mut outcome.max_contention))?;
+    if let Some(crossings) = outcome.crossings.take() {
+        if crossings.tiers {
+            table.column("max_crossing", crossings.most)?;
+            table.column("uplinks", crossings.uplinks)?;
+        }
+        table.column("own_bandwidth", crossings.own)?;
+        table.column("slowed", crossings.slowed)?;
+    }
     table.column("wait_gpus", std::mem::take(&mut outcome.wait_gpus))?;
     table.column("wait_fragmented", std::mem::take(&mut outcome.wait_fragmented))?;
     if !outcome.on_types.is_empty() {

@@ -7,7 +7,7 @@ use super::raise;
 use super::results::{PlanResult, RunResult};
 use super::simulation::answer_dict;
 use crate::bound as bounds;
-use crate::cluster::Network;
+use crate::cluster::{Network, Tier};
 use crate::concavity;
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
@@ -92,7 +92,14 @@ pub(super) struct ClusterColumns<'py> {
     #[pyo3(default)]
     services: Option<ServiceColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
+    #[pyo3(default)]
+    gpu_nics: bool,
+    #[pyo3(default)]
+    tiers: Vec<TierColumns<'py>>,
 }
+
+/// A tier: the group of each server, the bandwidth of an uplink, its xi1 and alpha, and the bandwidth inside a group.
+type TierColumns<'py> = (PyReadonlyArray1<'py, u32>, f64, f64, f64, Option<f64>);
 
 impl ClusterColumns<'_> {
     /// Returns the GPU type of each server.
@@ -100,14 +107,28 @@ impl ClusterColumns<'_> {
         self.server_types.as_ref().map(|types| types.iter().map(|&of| GpuType::new(of)).collect())
     }
 
-    /// Returns the columns; `server_types` as returned by the function of that name.
-    pub(super) fn spec<'a>(&'a self, server_types: Option<&'a [GpuType]>) -> PyResult<ClusterSpec<'a>> {
+    /// Returns the tiers above the servers.
+    pub(super) fn tiers(&self) -> PyResult<Vec<Tier>> {
+        let tier = |(group, bandwidth, contention_share, degradation, inside): &TierColumns<'_>| {
+            let (group, bandwidth, inside) = (group.as_slice()?.to_vec(), *bandwidth, *inside);
+            Ok(Tier { group, bandwidth, contention_share: *contention_share, degradation: *degradation, inside })
+        };
+        self.tiers.iter().map(tier).collect()
+    }
+
+    /// Returns the columns; `server_types` and `tiers` as returned by the functions of that name.
+    pub(super) fn spec<'a>(
+        &'a self,
+        server_types: Option<&'a [GpuType]>,
+        tiers: &'a [Tier],
+    ) -> PyResult<ClusterSpec<'a>> {
         Ok(ClusterSpec {
             server_gpus: self.server_gpus.as_slice()?,
             server_vc: slice(&self.server_vc)?,
             server_types,
             type_prices: self.type_prices.as_deref(),
             network: self.network(),
+            tiers,
         })
     }
 
@@ -130,6 +151,8 @@ impl ClusterColumns<'_> {
             contention_share: xi1,
             server_overhead: xi2,
             degradation: alpha,
+            gpu_nics: self.gpu_nics,
+            domains: None,
         }
     }
 }
@@ -165,7 +188,9 @@ pub(super) fn replay(
 ) -> PyResult<RunResult> {
     let given = Given::read(jobs, &cluster, options)?;
     let (table, server_types) = (given.jobs.jobs()?, cluster.server_types());
-    let (extras, spec, vc) = (given.extras()?, cluster.spec(server_types.as_deref())?, slice(&given.jobs.vc)?);
+    let tiers = cluster.tiers()?;
+    let spec = cluster.spec(server_types.as_deref(), &tiers)?;
+    let (extras, vc) = (given.extras()?, slice(&given.jobs.vc)?);
     let mut watch = PythonWatch::new(progress, table.len());
     let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &given.options, &mut watch));
     watch.check()?;
@@ -189,7 +214,9 @@ pub(super) fn probe<'py>(
 ) -> PyResult<Option<Vec<Probed<'py>>>> {
     let given = Given::read(jobs, &cluster, options)?;
     let (table, server_types) = (given.jobs.jobs()?, cluster.server_types());
-    let (extras, spec, vc) = (given.extras()?, cluster.spec(server_types.as_deref())?, slice(&given.jobs.vc)?);
+    let tiers = cluster.tiers()?;
+    let spec = cluster.spec(server_types.as_deref(), &tiers)?;
+    let (extras, vc) = (given.extras()?, slice(&given.jobs.vc)?);
     let mut watch = PythonWatch::new(progress, table.len());
     let found = py.detach(|| probing(&table, &extras, vc, &spec, &given.options, (row, &waits), &mut watch));
     watch.check()?;
@@ -253,7 +280,7 @@ pub(super) fn plan(
     let table = jobs.jobs()?;
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
-    let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(None)?);
+    let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(None, &[])?);
     let mut watch = PythonWatch::new(progress, planner::PROGRESS_STEPS);
     let planned = py.detach(|| match threads {
         None => planner::plan(&table, vc, &spec, &options, &mut watch),
@@ -290,7 +317,8 @@ pub(super) fn pack<'py>(
     let jobs = JobColumns::read(jobs)?;
     let table = jobs.jobs()?;
     let server_types = cluster.server_types();
-    let spec = cluster.spec(server_types.as_deref())?;
+    let tiers = cluster.tiers()?;
+    let spec = cluster.spec(server_types.as_deref(), &tiers)?;
     let order = order.as_slice()?;
     let beside = match &beside {
         None => None,
@@ -353,7 +381,8 @@ pub(super) fn dips<'py>(
     let options: Options = read(options)?;
     let jobs = JobColumns::read(jobs)?;
     let (table, vc, server_types) = (jobs.jobs()?, slice(&jobs.vc)?, cluster.server_types());
-    let spec = cluster.spec(server_types.as_deref())?;
+    let tiers = cluster.tiers()?;
+    let spec = cluster.spec(server_types.as_deref(), &tiers)?;
     let found = py.detach(|| concavity::dips(&table, vc, &spec, options.model)).map_err(|error| raise(py, &error))?;
     let column = |of: fn(&concavity::Dip) -> u32| found.iter().map(of).collect::<Vec<_>>().into_pyarray(py);
     Ok([column(|dip| dip.row), column(|dip| dip.gpu_type.number()), column(|dip| dip.falls), column(|dip| dip.rises)])

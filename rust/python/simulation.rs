@@ -50,7 +50,8 @@ impl Prepared {
     ) -> PyResult<Self> {
         let options: Options = read(options)?;
         let (jobs, server_types) = (JobColumns::read(jobs)?, cluster.server_types());
-        let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(server_types.as_deref())?);
+        let tiers = cluster.tiers()?;
+        let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(server_types.as_deref(), &tiers)?);
         let side = cluster.side_tables(&jobs)?;
         let table = Columns::to_owned(jobs.jobs()?);
         Table::new(table, side, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))

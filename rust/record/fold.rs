@@ -116,8 +116,13 @@ impl<S: Speed> Scale<'_, S> {
         sums.waited.1 += records.waited.1;
         sums.ended[records.why.code() as usize] += 1;
         if records.num_servers > 1 {
-            let alone = |servers| self.unit(job, gpus, records.gpu_type, servers);
-            sums.spread += records.kept * (alone(records.num_servers) - alone(self.fewest(gpus)));
+            let alone = |servers, bandwidth| {
+                let mut pace = self.speed.pace(self.jobs, job, gpus, records.gpu_type);
+                self.speed.feel(&mut pace, bandwidth);
+                self.speed.unit(&pace, servers, 1)
+            };
+            let own = alone(records.num_servers, records.bandwidth);
+            sums.spread += records.kept * (own - alone(self.fewest(gpus), 0.0));
         }
         if gpus != asks {
             let alone = |gpus| self.unit(job, gpus, records.gpu_type, self.fewest(gpus));

@@ -96,6 +96,8 @@ pub(crate) struct StayRecord {
     pub(crate) job: Job,
     pub(crate) num_gpus: u32,
     pub(crate) num_servers: u32,
+    /// Its bandwidth, bytes/s, if it had been alone and without uplinks; 0 where equation 7 gives it.
+    pub(crate) bandwidth: f64,
     pub(crate) gpu_type: GpuType,
     pub(crate) why: Why,
     pub(crate) start: f64,
@@ -122,6 +124,7 @@ impl StayRecord {
             job,
             num_gpus: 0,
             num_servers: 0,
+            bandwidth: 0.0,
             gpu_type: GpuType::NONE,
             why,
             start: now,

@@ -139,6 +139,7 @@ impl Once {
             job: Job::new(self.row),
             num_gpus: self.num_gpus,
             num_servers: self.num_servers,
+            bandwidth: 0.0,
             gpu_type: self.gpu_type,
             why: Why::Done,
             start: self.start,

@@ -11,7 +11,9 @@ use crate::error::Result;
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Is, Model, Options};
-use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Drained, Knows, Outcome, Span, Woken, course};
+use crate::outcome::{
+    Allocations, Asleep, Climb, ClusterOutcome, Crossings, Drained, Knows, Outcome, Span, Woken, course,
+};
 use crate::record::{Once, StayRecord, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -39,6 +41,8 @@ pub(crate) fn assemble(
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
     let mut drained = Vec::new();
+    let crossing = outcomes.iter().map(|own| &own.crossings).find(|own| !own.most.is_empty());
+    let mut crossings = crossing.map(|own| Crossings::new(n, own.tiers));
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
@@ -74,6 +78,9 @@ pub(crate) fn assemble(
                 wait_gpus[row as usize] = too_few as f32;
                 wait_fragmented[row as usize] = fragmented as f32;
             }
+        }
+        if let Some(crossings) = crossings.as_mut().filter(|_| !outcome.crossings.most.is_empty()) {
+            crossings.take(&outcome.crossings, &part.rows);
         }
         if let Some(climbs) = &mut climbs {
             let own = |climb: &Climb| Climb { job: Job::new(part.rows[climb.job.index()]), ..*climb };
@@ -186,6 +193,7 @@ pub(crate) fn assemble(
         finish,
         num_servers,
         max_contention,
+        crossings,
         wait_gpus,
         wait_fragmented,
         knows: Knows {

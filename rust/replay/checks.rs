@@ -14,7 +14,7 @@ use crate::machine::MOST_SLOTS;
 use crate::options::{ClockKind, Discipline, Estimate, Feature, Is, Options, Order, Oversize, Placement, Predict};
 use crate::placement::{Gang, Placer, WITH_SHARES};
 use crate::speed::Ring;
-use crate::trace::{self, Jobs, OwnedTypes};
+use crate::trace::{self, Form, Jobs, OwnedTypes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Refuses times that slots cannot count.
@@ -213,7 +213,10 @@ pub(super) fn keep(
     options: &Options,
 ) -> Result<(Vec<bool>, Option<OwnedTypes>)> {
     let placer = Placer::new(options);
-    let network = &spec.network;
+    let forms = jobs.all_forms();
+    if forms.iter().any(|&form| placer.binds(form)) {
+        parts.iter_mut().for_each(|part| part.group(&forms));
+    }
     let mut kept = vec![true; jobs.len()];
     // Whether a log determines where the job runs.
     let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
@@ -227,17 +230,17 @@ pub(super) fn keep(
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
-        let gang = Gang { num_gpus, pod: jobs.gpus_per_pod(row) };
+        let gang = Gang { num_gpus, form: jobs.form(row) };
         let refusal = if let Some(gpus) = quota_below(extras, row, num_gpus) {
             Some(Error::OverQuota { row, num_gpus, gpus })
         } else if let Some(trials) = &mut trials {
             trials.add(row, part, &on_types, placed[row])?
         } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if let Some(error) = too_many_pods(row, gang, part.shape.in_pods(gang.pod)) {
+        } else if let Some(error) = too_many_pods(row, gang, part.shape.in_pods(gang.form.pod)) {
             Some(error)
         } else if !placed[row] && !placer.fits_empty(gang, &part.shape) {
-            Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
+            Some(unplaceable(row, gang, &placer, options))
         } else {
             None
         };
@@ -246,7 +249,7 @@ pub(super) fn keep(
             Some(_) => kept[row] = false,
             None => {
                 if options.rar() && trials.is_none() {
-                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), network, options)?;
+                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), &part.network, options)?;
                 }
                 part.rows.push(row as u32);
             }
@@ -255,11 +258,43 @@ pub(super) fn keep(
     Ok((kept, trials.map(Trials::finish)))
 }
 
+/// Returns the error of a gang that the empty cluster cannot hold though it has as many pods.
+pub(super) fn unplaceable(row: usize, gang: Gang, placer: &Placer, options: &Options) -> Error {
+    let Gang { num_gpus, form } = gang;
+    if placer.binds(form) {
+        return Error::BeyondTier { row, num_gpus, segment: form.segment };
+    }
+    Error::Unplaceable { row, num_gpus, placement: options.placement.name() }
+}
+
 /// Returns the error of a gang whose servers hold too few pods. `in_pods`: the GPUs of the pods that they hold.
 pub(super) fn too_many_pods(row: usize, gang: Gang, in_pods: u64) -> Option<Error> {
-    let Gang { num_gpus, pod } = gang;
+    let (num_gpus, pod) = (gang.num_gpus, gang.form.pod);
     let error = || Error::TooManyPods { row, pods: num_gpus / pod, pod, available: in_pods / u64::from(pod) };
     (u64::from(num_gpus) > in_pods).then(error)
+}
+
+/// Refuses placements other than `compact` where jobs name tiers. Where a record places jobs, it is.
+pub(super) fn check_tier_columns(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
+    let levels = spec.tiers.len() + 1;
+    let is_known = |form: &&Form| usize::from(form.within.max(form.segment_tier)) <= levels;
+    let forms = jobs.forms.map_or(&[][..], |forms| forms.list);
+    if let Some(form) = forms.iter().find(|form| !is_known(form)) {
+        let value = form.within.max(form.segment_tier).to_string();
+        return Err(Error::Option { name: "tiers", value, expected: format!("at most {levels}, with the servers") });
+    }
+    let Some(row) = jobs.first_in_tiers() else { return Ok(()) };
+    if extras.log.is_some() || extras.recorded.is_some() || options.placement == Placement::Compact {
+        return Ok(());
+    }
+    let column = if jobs.form(row).segment > 0 { "segment" } else { "within_tier" };
+    let expected = format!("compact (--placement compact), as the job table has {column}; or a table without it");
+    Err(Error::Option { name: "placement", value: options.placement.name().to_owned(), expected })
 }
 
 /// Refuses placements that place GPU by GPU, and `repack` where pods would keep it from moving jobs.
@@ -269,7 +304,7 @@ pub(super) fn check_pods(
     spec: &ClusterSpec<'_>,
     options: &Options,
 ) -> Result<()> {
-    if jobs.pods.is_none() {
+    if !jobs.has_pods() {
         return Ok(());
     }
     let fail = |name, value: &str, expected: &str| {
@@ -300,12 +335,12 @@ pub(super) fn check_pods(
         let most = largest.entry(own).or_default();
         *most = gpus.max(*most);
     }
-    let divides = |row: usize| largest.values().all(|most| most % jobs.gpus_per_pod(row) == 0);
+    let divides = |row: usize| largest.values().all(|most| most % jobs.form(row).pod == 0);
     match (0..jobs.len()).find(|&row| !divides(row)) {
         None => Ok(()),
         Some(row) => {
             let expected = "a divisor of the GPUs of the largest server (of every GPU type) under repack, or nothing";
-            Err(Error::Value { row, column: "gpus_per_pod", value: jobs.gpus_per_pod(row).to_string(), expected })
+            Err(Error::Value { row, column: "gpus_per_pod", value: jobs.form(row).pod.to_string(), expected })
         }
     }
 }

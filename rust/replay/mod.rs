@@ -15,7 +15,7 @@ mod probe;
 mod run;
 mod types;
 
-use crate::cluster::{Network, validate_servers};
+use crate::cluster::{Network, Tier, validate_servers, validate_tiers};
 use crate::decisions::{DecisionLog, Verb};
 use crate::error::Result;
 use crate::ids::GpuType;
@@ -27,7 +27,7 @@ pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
     check_checkpoints, check_extras, check_outages, check_pods, check_policy, check_room, check_searches,
-    check_services, check_shares, check_slots, keep,
+    check_services, check_shares, check_slots, check_tier_columns, keep,
 };
 use parts::order_by_fifo;
 pub(crate) use parts::{Part, job_vcs, split};
@@ -38,7 +38,7 @@ use std::time::Instant;
 use types::check_types;
 
 /// Servers, and the virtual clusters that they belong to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ClusterSpec<'a> {
     /// O_s of every server.
     pub server_gpus: &'a [u32],
@@ -50,6 +50,8 @@ pub struct ClusterSpec<'a> {
     pub type_prices: Option<&'a [f64]>,
     /// Network constants.
     pub network: Network,
+    /// The tiers above the servers, from below; they nest.
+    pub tiers: &'a [Tier],
 }
 
 /// Columns that some policies read, one value per job.
@@ -116,7 +118,7 @@ pub fn replay_with(
     let jobs = &Jobs { types: types.as_ref().map(OwnedTypes::view), ..*jobs };
     let job_vc = vc.filter(|_| spec.server_vc.is_some());
     let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
-    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
+    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
     assemble(jobs, kept, &parts, outcomes, options, extras, engine_seconds)
 }
@@ -150,10 +152,12 @@ pub(crate) fn prepare(
     check_extras(jobs, extras, options)?;
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
+    validate_tiers(spec.tiers, &spec.network, spec.server_gpus.len())?;
     jobs.validate(options.model)?;
     check_policy(jobs, extras, options)?;
     check_shares(jobs, extras, options)?;
     check_pods(jobs, extras, spec, options)?;
+    check_tier_columns(jobs, extras, spec, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
     check_services(jobs, extras, spec)?;

@@ -4,13 +4,13 @@
 //! has one part, and if its rows are in order of submission their columns are read in place.
 
 use super::ClusterSpec;
-use crate::cluster::FewestServers;
+use crate::cluster::{FewestServers, Network, Tier, network_of};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::Jobs;
+use crate::trace::{Form, Jobs};
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(crate) struct Part {
     pub(crate) servers: Vec<u32>,
     pub(crate) server_gpus: Vec<u32>,
     pub(crate) few: FewestServers,
+    /// The network of its servers, and the tiers above them.
+    pub(crate) network: Network,
+    pub(crate) tiers: Vec<Tier>,
     pub(crate) shape: Shape,
     pub(crate) total: u64,
     /// The GPU type of each of its servers, and the servers of each type; where GPUs differ.
@@ -32,6 +35,18 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Groups its servers, and those of each GPU type. `forms`: those that occur.
+    pub(super) fn group(&mut self, forms: &[Form]) {
+        self.shape.group(&self.tiers, &self.server_gpus, forms);
+        for (number, pool) in self.pools.iter_mut().enumerate() {
+            let types = self.server_types.iter().flatten().enumerate();
+            let own: Vec<u32> = types.filter(|(_, of)| of.index() == number).map(|(server, _)| server as u32).collect();
+            let tiers: Vec<Tier> = self.tiers.iter().map(|tier| tier.of(&own)).collect();
+            let gpus: Vec<u32> = own.iter().map(|&server| self.server_gpus[server as usize]).collect();
+            pool.shape.group(&tiers, &gpus, forms);
+        }
+    }
+
     /// Sorts rows that are in order of arrival by priority, stably.
     fn put_by_priority(&mut self, jobs: &Jobs<'_>) {
         let tier = |at: &u32| jobs.tier(self.rows[*at as usize] as usize);
@@ -94,7 +109,10 @@ pub(crate) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
             let server_gpus: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s as usize]).collect();
             let server_types: Option<Vec<GpuType>> =
                 spec.server_types.map(|types| servers.iter().map(|&s| types[s as usize]).collect());
+            let tiers: Vec<Tier> = spec.tiers.iter().map(|tier| tier.of(&servers)).collect();
             Part {
+                network: network_of(&spec.network, &tiers, &server_gpus),
+                tiers,
                 pools: server_types.as_ref().map_or_else(Vec::new, |types| pools(&server_gpus, types)),
                 server_types,
                 few: FewestServers::new(&server_gpus),

@@ -42,7 +42,7 @@ pub fn probe(
         return Ok(None);
     };
     let probe = Probe { job: crate::ids::Job::at(at), servers: &part.1.servers, waits, watch };
-    in_part(jobs, extras, part, spec.network, options, |setting| of_model(setting, probe)).map(Some)
+    in_part(jobs, extras, part, options, |setting| of_model(setting, probe)).map(Some)
 }
 
 struct Probe<'w> {

@@ -6,7 +6,6 @@
 use super::Extras;
 use super::logs::Dealt;
 use super::parts::Part;
-use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 use crate::options::Options;
@@ -45,7 +44,6 @@ pub(super) fn in_part<T>(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
     (index, part): (usize, &Part),
-    network: Network,
     options: &Options,
     act: impl FnOnce(&Setting<'_>) -> T,
 ) -> T {
@@ -78,7 +76,8 @@ pub(super) fn in_part<T>(
             FairShares { owner, users: users.map(|(users, user)| FairUsers { user, ..users }), ..fair }
         }),
         server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
-        ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
+        tiers: &part.tiers,
+        ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, part.network.clone(), &own)
     })
 }
 
@@ -87,15 +86,15 @@ pub(super) fn run_parts(
     extras: &Extras<'_>,
     logs: Option<&[Dealt]>,
     parts: &[Part],
-    network: Network,
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Vec<ClusterOutcome>> {
     let run = |index: usize, watch: &mut dyn Watch| {
         let dealt = logs.map(|logs| &logs[index]);
-        let run =
-            |setting: &Setting<'_>| policy::run(&Setting { log: dealt.map(|dealt| &dealt.log), ..*setting }, watch);
-        in_part(jobs, extras, (index, &parts[index]), network, options, run).map_err(|error| match dealt {
+        let run = |setting: &Setting<'_>| {
+            policy::run(&Setting { log: dealt.map(|dealt| &dealt.log), ..setting.clone() }, watch)
+        };
+        in_part(jobs, extras, (index, &parts[index]), options, run).map_err(|error| match dealt {
             Some(dealt) => dealt.tell(error),
             None => error,
         })

@@ -5,8 +5,9 @@
 //! the cluster has 8 T4s.
 
 use super::ClusterSpec;
-use super::checks::too_many_pods;
+use super::checks::{too_many_pods, unplaceable};
 use super::parts::Part;
+use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
 use crate::options::{ClockKind, Is, Model, Options, TypeOrder};
@@ -69,7 +70,7 @@ impl<'a> Trials<'a> {
     ) -> Result<Option<Error>> {
         let kind = &self.types.kinds[self.types.of[row] as usize];
         let num_gpus = self.jobs.num_gpus[row];
-        let gang = Gang { num_gpus, pod: self.jobs.gpus_per_pod(row) };
+        let gang = Gang { num_gpus, form: self.jobs.form(row) };
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
         let (mut available, mut most_in_pods, mut placeable, mut slow, mut no_rate) = (0, 0, false, None, false);
@@ -84,7 +85,7 @@ impl<'a> Trials<'a> {
         for &(gpu_type, speed) in &kind.allowed {
             let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
             available = available.max(pool.total);
-            let in_pods = pool.shape.in_pods(gang.pod);
+            let in_pods = pool.shape.in_pods(gang.form.pod);
             most_in_pods = most_in_pods.max(in_pods);
             if u64::from(num_gpus) > in_pods || !(anywhere || fits(gpu_type)) {
                 placeable |= u64::from(num_gpus) > in_pods;
@@ -94,7 +95,7 @@ impl<'a> Trials<'a> {
             // Types that are as fast have the same rate, except where each was measured.
             let rate = match last {
                 Some((as_fast, on, rate)) if as_fast == speed && on == servers && !measured => rate,
-                _ => self.rate(row, gpu_type, (servers, pool.total), &mut slow)?,
+                _ => self.rate(row, gpu_type, &part.network, (servers, pool.total), &mut slow)?,
             };
             last = Some((speed, servers, rate));
             let Some(rate) = rate else {
@@ -114,7 +115,7 @@ impl<'a> Trials<'a> {
         if self.options.is(Is::AsRecorded) {
             ranked.sort_by_key(|choice| choice.1 != kind.recorded_on);
         }
-        let unplaceable = || Some(Error::Unplaceable { row, num_gpus, placement: self.options.placement.name() });
+        let unplaceable = || Some(unplaceable(row, gang, placer, self.options));
         let refusal = if !ranked.is_empty() {
             self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);
             None
@@ -122,7 +123,7 @@ impl<'a> Trials<'a> {
             return Err(Error::SlotTooShort { row, tau, slot: self.options.slot });
         } else if no_rate {
             Some(Error::NoRate { row })
-        } else if u64::from(num_gpus) > available || placeable && gang.pod == 1 {
+        } else if u64::from(num_gpus) > available || placeable && gang.form.pod == 1 {
             Some(Error::Oversize { row, num_gpus, available })
         } else if placeable {
             too_many_pods(row, gang, most_in_pods).or_else(unplaceable)
@@ -135,7 +136,14 @@ impl<'a> Trials<'a> {
 
     /// Returns the rate of a job on its GPUs, on the fewest servers of a type and alone. `None` if a slot yields
     /// nothing; then `slow` has the least time of an iteration, s. `on`: those servers, and all GPUs of the type.
-    fn rate(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
+    fn rate(
+        &self,
+        row: usize,
+        gpu_type: GpuType,
+        network: &Network,
+        on: (u32, u64),
+        slow: &mut Option<f64>,
+    ) -> Result<Option<f64>> {
         let servers = on.0;
         let job = Job::at(row);
         match self.options.model {
@@ -146,7 +154,7 @@ impl<'a> Trials<'a> {
             }
             Model::Table => return self.measured(row, gpu_type, on, slow),
         }
-        let (network, ring) = (&self.spec.network, Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type));
+        let ring = Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type);
         if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
             return Err(Error::ZeroIterationTime { row });
         }

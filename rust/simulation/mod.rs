@@ -22,7 +22,7 @@ macro_rules! each {
 mod figures;
 mod verbs;
 
-use crate::cluster::{FewestServers, Network};
+use crate::cluster::{FewestServers, Network, Tier};
 use crate::error::Result;
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Machine, Pause, Watch};
@@ -46,7 +46,6 @@ pub struct Prepared {
     jobs: OwnedJobs,
     side: OwnedSideTables,
     ready: Ready,
-    network: Network,
     options: Options,
     began: Instant,
 }
@@ -62,6 +61,7 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
+    tiers: Vec<Tier>,
     opens: f64,
     side: OwnedSideTables,
     options: Options,
@@ -107,7 +107,7 @@ impl Prepared {
     ) -> Result<Self> {
         let began = Instant::now();
         let ready = prepare(&jobs.view(), &Extras { side: side.view(), ..Extras::default() }, vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, side })
+        Ok(Self { ready, options, began, jobs, side })
     }
 
     /// Returns the number of virtual clusters.
@@ -138,7 +138,8 @@ impl Prepared {
             server_gpus: own.server_gpus.clone(),
             server_types: own.server_types.clone(),
             few: own.few.clone(),
-            network: self.network,
+            network: own.network.clone(),
+            tiers: own.tiers.clone(),
             opens: self.jobs.view().opens(),
             options: part_options(&self.options, part),
             when,
@@ -180,19 +181,22 @@ impl Prepared {
 
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
-        let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
+        let Inputs { rows, server_gpus, few, network, tiers, options, when, .. } = inputs;
         let setting = Setting {
             when: *when,
             arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
             opens: inputs.opens,
             side: inputs.side.view(),
-            ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
+            tiers,
+            ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, network.clone(), options)
         };
-        let ring = RingSpeed { network: setting.network };
+        let ring = RingSpeed { network: setting.network.clone() };
         let table = TableSpeed { table: setting.rate_table() };
         match (inputs.options.preemption, inputs.options.model) {
-            (None, Model::Rar) => Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring)))),
+            (None, Model::Rar) => {
+                Self::KeyedRing(Box::new(Machine::new(&setting, ring.clone(), Queued::new(&setting, &ring))))
+            }
             (None, Model::Fixed) => {
                 Self::KeyedFixed(Box::new(Machine::new(&setting, FixedSpeed, Queued::new(&setting, &FixedSpeed))))
             }
@@ -454,7 +458,7 @@ impl Course {
                     |table: &Arc<_>| TableSpeed { table: Arc::clone(table) }.rate(&jobs, job, gpus, gpu_type, servers);
                 jobs.rates.map_or(f64::NAN, |rates| rate(rates.table))
             }
-            Model::Rar => RingSpeed { network: self.inputs.network }.rate(&jobs, job, gpus, gpu_type, servers),
+            Model::Rar => RingSpeed { network: self.inputs.network.clone() }.rate(&jobs, job, gpus, gpu_type, servers),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! 60 s has 60 units of work, and each takes a second, regardless of other jobs.
 
 mod co_location;
+mod fabric;
 mod fixed;
 mod link_contention;
 mod ring;
@@ -13,6 +14,7 @@ mod table;
 use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
 pub(crate) use co_location::CoLocation;
+pub(crate) use fabric::{Fabric, thousandths};
 pub(crate) use fixed::FixedSpeed;
 pub(crate) use link_contention::LinkContention;
 pub(crate) use ring::{Ring, RingSpeed};
@@ -55,6 +57,9 @@ pub(crate) trait Speed: Clone + Send {
     fn meet(&self, _pace: &mut Self::Pace, _other: Option<&Self::Pace>) -> bool {
         false
     }
+
+    /// Stores in the pace of a spanning job the bandwidth that a network of tiers gives it, bytes/s; 0: equation 7 does.
+    fn feel(&self, _pace: &mut Self::Pace, _bandwidth: f64) {}
 
     /// Returns the units of work in a slot of that length if one takes `unit` seconds.
     fn per_slot(&self, pace: &Self::Pace, slot: f64, unit: f64) -> f64;

@@ -20,12 +20,21 @@ pub(crate) struct Ring {
     compute: f64,
     /// (w / G) E(w): the share of an iteration recorded on all G GPUs that one iteration here does.
     share: f64,
+    /// Its bandwidth in a network of tiers where it spans, bytes/s; 0 where equation 7 gives it.
+    bandwidth: f64,
+    gpus: u32,
 }
 
 impl Ring {
     pub(crate) fn new(gradient_bytes: f64, num_gpus: u32, compute_time: f64) -> Self {
         let workers = f64::from(num_gpus);
-        Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time, share: 1.0 }
+        Self {
+            exchanged: gradient_bytes * (workers - 1.0) / workers,
+            compute: compute_time,
+            share: 1.0,
+            bandwidth: 0.0,
+            gpus: num_gpus,
+        }
     }
 
     /// Returns the ring of a row's job on all the GPUs that it requests.
@@ -52,7 +61,11 @@ impl Ring {
 
     /// Returns tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
     pub(crate) fn iteration_time(&self, network: &Network, num_servers: u32, contention: u32) -> f64 {
-        let bandwidth = if num_servers > 1 {
+        let bandwidth = if num_servers > 1 && self.bandwidth > 0.0 {
+            self.bandwidth
+        } else if num_servers > 1 && !network.is_flat() {
+            network.at_best(self.gpus, num_servers)
+        } else if num_servers > 1 {
             // k_j (eq. 7), at least 1, and f(alpha, k).
             let k = f64::max(1.0, network.contention_share * f64::from(contention));
             network.inter_bandwidth / (k + network.degradation * (k - 1.0))
@@ -77,7 +90,7 @@ impl Ring {
 }
 
 /// Work counts iterations; a unit takes tau_j.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RingSpeed {
     pub(crate) network: Network,
 }
@@ -105,6 +118,11 @@ impl Speed for RingSpeed {
     #[inline]
     fn unit(&self, ring: &Ring, servers: u32, contention: u32) -> f64 {
         ring.iteration_time(&self.network, servers, contention) / ring.share
+    }
+
+    #[inline]
+    fn feel(&self, ring: &mut Ring, bandwidth: f64) {
+        ring.bandwidth = bandwidth;
     }
 
     #[inline]
@@ -137,6 +155,7 @@ mod tests {
             contention_share: 0.5,
             server_overhead: 0.25,
             degradation: 0.5,
+            ..Network::default()
         };
         // w = 4, m = 40 bytes: x = 30.
         let ring = Ring::new(40.0, 4, 1.0);

@@ -96,7 +96,15 @@ prop_compose! {
         server_overhead in number(0.0..0.1),
         degradation in number(0.0..2.0),
     ) -> Network {
-        Network { intra_bandwidth, inter_bandwidth, reduce_speed, contention_share, server_overhead, degradation }
+        Network {
+            intra_bandwidth,
+            inter_bandwidth,
+            reduce_speed,
+            contention_share,
+            server_overhead,
+            degradation,
+            ..Network::default()
+        }
     }
 }
 
@@ -310,7 +318,7 @@ proptest! {
         };
         let spec = ClusterSpec {
             server_gpus: &any.case.server_gpus, server_vc: any.case.server_vc.as_deref(), server_types: None,
-            type_prices: None, network: *network,
+            type_prices: None, network: network.clone(), tiers: &[],
         };
         match plan(&any.case.table(), any.case.vc.as_deref(), &spec, &wanted, &mut Patience(2_000)) {
             Err(error) => check_error(&error)?,

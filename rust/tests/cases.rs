@@ -30,7 +30,8 @@ impl Case {
             server_vc,
             server_types: None,
             type_prices: None,
-            network: self.network,
+            network: self.network.clone(),
+            tiers: &[],
         }
     }
 

@@ -13,8 +13,8 @@ use ringbco::policies::named;
 use ringbco::record::Ends;
 use ringbco::replay::{Extras, replay_with};
 use ringbco::trace::{
-    FairShares, FairUsers, Kind, Load, Outage, OwnedChains, OwnedJobs, OwnedNoise, OwnedPods, OwnedQuotas, OwnedRange,
-    OwnedSideTables, OwnedTrials, OwnedTypes, Quota,
+    FairShares, FairUsers, Form, Kind, Load, Outage, OwnedChains, OwnedForms, OwnedJobs, OwnedNoise, OwnedQuotas,
+    OwnedRange, OwnedSideTables, OwnedTrials, OwnedTypes, Quota,
 };
 use ringbco::{Network, Unwatched};
 use std::collections::HashMap;
@@ -73,7 +73,10 @@ impl<'a> Drawn<'a> {
             iterations: self.find("iterations").unwrap_or_else(|| vec![0; submit.len()]),
             gradient_bytes: zeros("gradient_bytes"),
             compute_time: zeros("compute_time"),
-            pods: self.pair("pods").map(|(of, sizes)| OwnedPods { of, sizes }),
+            forms: self.pair("pods").map(|(of, sizes): (_, Vec<u32>)| OwnedForms {
+                of,
+                list: sizes.into_iter().map(Form::of_pods).collect(),
+            }),
             range: self.pair("range").map(|(min, max)| OwnedRange { min, max }),
             noise: self.pair("noise").map(|(scale, batch)| OwnedNoise { scale, batch }),
             types: self.types(),
@@ -99,6 +102,7 @@ impl<'a> Drawn<'a> {
             contention_share: numbers[3],
             server_overhead: numbers[4],
             degradation: numbers[5],
+            ..Network::default()
         }
     }
 

@@ -196,7 +196,7 @@ fn iterations_longer_than_the_slot() {
 #[test]
 fn iterations_that_take_no_time() {
     let still = |c: &mut Case| {
-        c.network = Network { server_overhead: 0.0, ..c.network };
+        c.network = Network { server_overhead: 0.0, ..c.network.clone() };
         c.jobs.compute_time[..2].fill(0.0);
         // A ring of one sends nothing.
         c.jobs.num_gpus[1] = 1;

@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cluster", &["ds", "error", "ids"]),
     ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
-    ("speed", &["cluster::Network", "ids", "trace"]),
+    ("speed", &["cluster::Network", "cluster::Tier", "ids", "trace"]),
     // The machine has the trait of policies, and imports none of them.
     (
         "machine",

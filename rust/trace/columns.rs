@@ -162,6 +162,18 @@ pub const TABLE: &[Column] = &[
     Column::count("gpus_per_pod", "an integer >= 1 that divides num_gpus").mend("{empty} for a job whose GPUs may lie anywhere").about(
         ">= 1, divides num_gpus; empty: 1. The job is num_gpus / gpus_per_pod [pods](placements.md#pods), each on one server. Above \
          1: no gpu_share, no min_gpus or max_gpus other than num_gpus"),
+    Column::text("within_tier").mend("name a tier of the cluster file, or server, or {empty}").about(
+        "a tier, or `server`: the job waits until one group of [that tier](tiers.md#placement), or of a lower one, holds it; with \
+         `?` at its end a wish of jobs with segments; empty: it may lie anywhere. Needs `--placement compact`"),
+    Column::count("segment", "an integer >= 1 that divides num_gpus").mend("{empty} for a job without segments").about(
+        ">= 1, divides num_gpus: GPUs of each [segment](tiers.md#placement), which lies in one group of segment_tier. Rigid jobs \
+         only, beside segment_tier alone; needs `--placement compact`"),
+    Column::text("segment_tier").mend("name a tier of the cluster file, or server, or {empty}")
+        .about("the tier of segments, or `server`"),
+    Column::number("intensity", "a number from 0 to 1,000,000").at_least(0.0).at_most(1_000_000).or(1.0).mend("{empty} for 1")
+        .about(
+            "from 0 to 1e6: how much of a contender the job is to others on a [link](tiers.md#contention), rounded to \
+             thousandths; empty: 1"),
     Column::number("noise_scale", "a number of samples >= 0, or inf").at_least(0.0).or_infinity().unit("samples")
         .mend("{empty} for a job of which every sample counts in full")
         .about(
@@ -224,14 +236,16 @@ macro_rules! job_columns {
             compute_time: all f64 = "compute_time";
             /// The least and the most GPUs that a job may hold; `None` where every job takes exactly `num_gpus`.
             range: group Range = "range";
-            /// The pods of jobs, each of which lies on one server; `None` where every pod is one GPU.
-            pods: group Pods = "gpus_per_pod";
+            /// How gangs may lie: their pods, tiers and segments; `None` where GPUs may lie anywhere.
+            forms: group Forms = "form";
             /// The value of more samples at once to elastic jobs; `None` where each counts in full.
             noise: group Noise = "noise";
             /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.
             types: group Types = "types";
             /// Measured speeds (model `table`).
             rates: group Rates = "rates";
+            /// How much of a contender each job is to others on a link; `None` where each is 1.
+            intensity: maybe f64 = "intensity";
             /// Thousandths of one GPU that a job requests, 0 for whole GPUs; `None` where no job requests a share.
             shares: maybe u32 = "gpu_share";
             /// Priorities, higher first; `None` where all jobs have the same.

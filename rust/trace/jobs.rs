@@ -5,7 +5,7 @@
 
 use super::chains::Chains;
 use super::columns::{check, columns, job_columns};
-use super::pods::Pods;
+use super::forms::{Form, Forms};
 use super::rates::Rates;
 use super::trials::Trials;
 use super::types::{Kind, Types};
@@ -62,8 +62,8 @@ impl Demand {
         self.0
     }
 
-    /// Returns a number that jobs share which try the same GPU types in the same order and have pods of one size; 0
-    /// where all GPUs are alike and every pod is one GPU.
+    /// Returns a number that jobs share which try the same GPU types in the same order and are of one form; 0 where
+    /// all GPUs are alike and gangs may lie anywhere.
     #[inline]
     #[must_use]
     pub const fn kind(self) -> usize {
@@ -128,18 +128,37 @@ impl Jobs<'_> {
         self.shares.map_or(0, |shares| shares[row])
     }
 
-    /// Returns the GPUs of each pod of a row's job.
+    /// Returns how the gang of a row's job may lie.
     #[inline]
     #[must_use]
-    pub fn gpus_per_pod(&self, row: usize) -> u32 {
-        self.pods.map_or(1, |pods| pods.sizes[pods.of[row] as usize])
+    pub fn form(&self, row: usize) -> Form {
+        self.forms.map_or_else(Form::default, |forms| forms.list[forms.of[row] as usize])
     }
 
-    /// Returns the GPUs of each pod of a demand.
+    /// Returns how a gang of a demand may lie.
     #[inline]
     #[must_use]
-    pub fn gpus_per_pod_of(&self, demand: Demand) -> u32 {
-        self.pods.map_or(1, |pods| pods.sizes[demand.kind() / self.kinds()])
+    pub fn form_of(&self, demand: Demand) -> Form {
+        self.forms.map_or_else(Form::default, |forms| forms.list[demand.kind() / self.kinds()])
+    }
+
+    /// Returns the forms that occur.
+    #[must_use]
+    pub fn all_forms(&self) -> Vec<Form> {
+        self.forms.map_or_else(|| vec![Form::default()], |forms| forms.list.to_vec())
+    }
+
+    /// Returns whether some jobs have pods of several GPUs.
+    #[must_use]
+    pub fn has_pods(&self) -> bool {
+        self.forms.is_some_and(|forms| forms.list.iter().any(|form| form.pod > 1))
+    }
+
+    /// Returns the first row whose gang is to lie in a tier.
+    #[must_use]
+    pub fn first_in_tiers(&self) -> Option<usize> {
+        let forms = self.forms?;
+        forms.of.iter().position(|&of| forms.list[of as usize].names_tier())
     }
 
     /// Returns the number of kinds of GPU types.
@@ -218,7 +237,7 @@ impl Jobs<'_> {
     #[must_use]
     pub fn demand(&self, job: Job) -> Demand {
         let order = self.kind_of(job).map_or(0, |kind| kind.order);
-        let kind = self.pods.map_or(order, |pods| pods.of[job.index()] * self.kinds() as u32 + order);
+        let kind = self.forms.map_or(order, |forms| forms.of[job.index()] * self.kinds() as u32 + order);
         Demand(u64::from(self.units(job.index())) << 32 | u64::from(kind))
     }
 
@@ -227,7 +246,7 @@ impl Jobs<'_> {
     #[must_use]
     pub fn tried_by(&self, demand: Demand) -> &[(GpuType, f64)] {
         self.types.map_or(ALIKE, |types| {
-            let kind = if self.pods.is_some() { demand.kind() % types.kinds.len() } else { demand.kind() };
+            let kind = if self.forms.is_some() { demand.kind() % types.kinds.len() } else { demand.kind() };
             &types.kinds[kind].allowed
         })
     }
@@ -240,7 +259,7 @@ impl Jobs<'_> {
             values.dedup();
             values
         }
-        if self.types.is_none() && self.pods.is_none() {
+        if self.types.is_none() && self.forms.is_none() {
             let units = (0..self.len()).map(|row| self.units(row)).collect();
             return distinct(units).into_iter().map(|units| Demand(u64::from(units) << 32)).collect();
         }
@@ -288,13 +307,18 @@ impl Jobs<'_> {
                 return Err(Error::Value { row, column: "gpu_share", value, expected });
             }
         }
-        for row in 0..self.pods.map_or(0, |_| self.len()) {
-            let size = self.pods.and_then(|pods| pods.sizes.get(pods.of[row] as usize).copied()).unwrap_or(0);
+        for row in 0..self.forms.map_or(0, |_| self.len()) {
+            let form = self.forms.and_then(|forms| forms.list.get(forms.of[row] as usize).copied());
+            let Form { pod: size, segment, .. } = form.unwrap_or(Form { pod: 0, ..Form::default() });
+            let is_rigid = self.range_of(row) == (self.num_gpus[row], self.num_gpus[row]);
+            let divides = self.num_gpus[row].is_multiple_of(segment) && segment.is_multiple_of(size);
+            if segment > 0 && !(is_rigid && self.share_of(row) == 0 && divides) {
+                let expected = "whole pods that divide num_gpus, of a job that always holds num_gpus whole GPUs";
+                return Err(Error::Value { row, column: "segment", value: segment.to_string(), expected });
+            }
             let expected = match self.num_gpus[row].checked_rem(size) {
                 Some(0) if size > 1 && self.share_of(row) > 0 => "1, for a job with a gpu_share",
-                Some(0) if size > 1 && self.range_of(row) != (self.num_gpus[row], self.num_gpus[row]) => {
-                    "1, for a job that may hold other numbers of GPUs"
-                }
+                Some(0) if size > 1 && !is_rigid => "1, for a job that may hold other numbers of GPUs",
                 Some(0) => continue,
                 _ => "an integer >= 1 that divides num_gpus",
             };

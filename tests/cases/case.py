@@ -34,8 +34,10 @@ TYPES = {
     "min_gpus": pl.UInt32,
     "max_gpus": pl.UInt32,
     "gpus_per_pod": pl.UInt32,
+    "segment": pl.UInt32,
     "recorded_start": pl.Float64,
     "noise_scale": pl.Float64,
+    "intensity": pl.Float64,
     "think_time": pl.Float64,
     "mine": pl.Float64,
     "array": pl.Int64,
@@ -81,7 +83,8 @@ Row = dict[str, Any]
 class Case:
     """grid: the step of all times, s; None for times of any length. unit: s, about a short job's length.
 
-    epoch: when it all begins, s. files: rows of the tables beside, by option.
+    epoch: when it all begins, s. tiers: of the network; those without `servers` are keys of the servers.
+    files: rows of the tables beside, by option.
     """
 
     unit: float
@@ -90,6 +93,8 @@ class Case:
     jobs: list[Row] = field(default_factory=list)
     servers: list[Row] = field(default_factory=list)
     network: dict[str, float] = field(default_factory=dict)
+    tiers: list[Row] = field(default_factory=list)
+    nics: str = "server"
     gpu_types: dict[str, Row] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     files: dict[str, list[Row]] = field(default_factory=dict)
@@ -146,6 +151,9 @@ class Case:
     def toml(self) -> str:
         """The cluster file."""
         lines = ["[network]", *(f"{name} = {value!r}" for name, value in self.network.items())]
+        lines += ['nics = "gpu"'] * (self.nics == "gpu")
+        for tier in self.tiers:
+            lines += ["[[network.tiers]]", *(f"{key} = {_toml(value)}" for key, value in tier.items())]
         for name, facts in self.gpu_types.items():
             lines.append(f"[gpu_types.{name}]")
             lines += [f"{key} = {value!r}" for key, value in facts.items()]

@@ -55,8 +55,16 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
             yield "asleep_gpu_hours", f"{recorded}; not {right}"
 
 
-ONLY_IF_TOLD = ("wait_gpus", "wait_fragmented", "held_time", "lost_time")
+ONLY_IF_TOLD = (
+    "max_crossing",
+    "run_contention_uplinks",
+    "wait_gpus",
+    "wait_fragmented",
+    "held_time",
+    "lost_time",
+)
 ROUGHLY = {
+    "run_contention_uplinks": 1e-6,
     "wait_gpus": 1e-6,
     "wait_fragmented": 1e-6,
     "held_time": 1e-9,
@@ -74,6 +82,7 @@ def _columns(expected: ReferenceResult) -> dict[str, list[Any]]:
         "finish_time": true.finish,
         "preemptions": true.preemptions,
         "max_contention": true.max_contention,
+        "max_crossing": true.max_crossing,
         "failures": true.failures,
         "lost_work": true.lost_work,
         "held_time": true.held,
@@ -83,6 +92,7 @@ def _columns(expected: ReferenceResult) -> dict[str, list[Any]]:
         wanted |= {"evictions": expected.log.evictions, "lost_time": true.lost}
     if expected.log is not None and expected.tells_waits:
         wanted |= {"wait_gpus": true.wait_gpus, "wait_fragmented": true.wait_fragmented}
+        wanted["run_contention_uplinks"] = true.run_contention_uplinks
     if expected.climbs is not None:
         wanted["pauses"] = [expected.climbs.pauses.get(row, 0) for row in range(len(true.start))]
     return wanted

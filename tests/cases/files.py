@@ -36,6 +36,8 @@ MODELS = ("fixed", "rar")
 CLOCKS = ("continuous", "slot")
 QUIET = ("late", "shuffled", "tiny", "sharing", "vcs", "placement", "aging", "ties")
 """Features that may meet any order, discipline and placement."""
+UNTOLD = ("tiers", "nics", "intensity", "compact", "within_tier", "segments")
+"""Features of which the file does not tell."""
 ZEROS = ("iterations", "gradient_bytes", "compute_time")
 """Columns that are left out where they are all 0."""
 SHOWN = {0: (291, ("fifo", "conservative", "consolidate", "literal", "rar", "slot"))}
@@ -78,7 +80,7 @@ def logged(number: int) -> CaseLines | None:
     from cases.draw import build, toss
 
     seed = f"log {number}"
-    names = {*toss(seed)} - {"tables", "late", "window"}
+    names = {*toss(seed)} - {"tables", "late", "window", *UNTOLD}
     # A log of verbs at random is one of two.
     names = names - {"own_policy"} | {"policy"} if number % 2 else names - {"policy"} | {"own_policy"}
     case = build(seed, tuple(names))
@@ -90,10 +92,11 @@ def logged(number: int) -> CaseLines | None:
 def everything(number: int) -> CaseLines | None:
     """The case of a seed."""
     from cases import decided
+    from cases.draw import toss
     from cases.met import effective_features
     from cases.run import meet
 
-    drawn = meet(number)
+    drawn = meet(number, features=tuple(name for name in toss(number) if name not in UNTOLD))
     case = drawn.seen.case
     if not isinstance(case.policy, str) or case.policy in decided.TOLD or drawn.seen.faults:
         return None

@@ -35,6 +35,7 @@ from reference.shares import Pair, Sharing
 from reference.shares import Row as ShareRow
 from reference.shares import preempt_world as share_world
 from reference.tables import MeasuredJob, TableTypes, table_preempt_world
+from reference.tiers import Tier, Tree
 from reference.types import Choices, Types, preempt_world
 from ringbco import KeyPolicy
 from ringbco.trace.ties import key
@@ -142,19 +143,46 @@ class Model:
             variant=self.told.get("variant", "practical"),
             seed=self.told.get("seed", 0),
             oversize="drop",
+            tiers=tuple(map(self._groups, case.tiers)),
         )
         network = case.network | ({"xi1": 0.0} if self.told.get("sharing") == "off" else {})
-        self.net = Net(*network.values())
+        self.net = Net(*network.values(), tree=self._tree(network))
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
         self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
 
+    def _tree(self, network: dict[str, float]) -> Tree | None:
+        """The tiers of the network, or what takes its place: links of GPUs, intensities."""
+        case = self.case
+        own = [job.get("intensity") for job in case.jobs]
+        thousandths = tuple(1000 if each is None else round(1000 * each) for each in own)
+        if not case.tiers and case.nics == "server" and all(each is None for each in own):
+            return None
+        tiers = []
+        for tier in case.tiers:
+            xi1, alpha = (tier.get(name, network[name]) for name in ("xi1", "alpha"))
+            xi1 = 0.0 if self.told.get("sharing") == "off" else xi1
+            tiers.append(Tier(self._groups(tier), tier["bandwidth"], xi1, alpha, tier.get("inside")))
+        return Tree(tuple(tiers), case.nics == "gpu", thousandths)
+
+    def _groups(self, tier: dict[str, Any]) -> tuple[int, ...]:
+        """The group of each server."""
+        named = [server.get(tier["name"]) for server in self.case.servers]
+        each = tier.get("servers")
+        return tuple(server // each if each else named.index(name) for server, name in enumerate(named))
+
+    def _level(self, name: str | None) -> int | None:
+        """The level of a tier: 0 for servers, 1 for the first tier above them."""
+        names = ["server", *(tier["name"] for tier in self.case.tiers)]
+        return None if name is None else names.index(name.removesuffix("?"))
+
     def _job(self, row: int) -> Job:
         job = self.case.jobs[row]
         compute = job.get("fp_time", 1.0) * (job.get("batch_size") or 1) + job.get("bp_time", 0.0)
         vc = self.vcs.index(job["vc"]) if self.vcs else None
+        within = job.get("within_tier")
         plain = Job(
             job["submit_time"],
             job["num_gpus"],
@@ -166,6 +194,10 @@ class Model:
             round(1000 * (job.get("gpu_share") or 0.0)),
             self.ties[row],
             job.get("gpus_per_pod") or 1,
+            self._level(within),
+            within is not None and not within.endswith("?"),
+            job.get("segment") or 0,
+            self._level(job.get("segment_tier")) or 0,
         )
         if self.told["model"] != "table":
             return plain

@@ -12,6 +12,7 @@ from frames import busy_jobs
 from ringbco import Outcome, Policy, plan, replay
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.cluster.tiers import Tier
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "results-reference.md").read_text(encoding="utf-8")
@@ -56,6 +57,7 @@ MIXED = Cluster.from_groups(
     [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
     gpu_types={"card": GpuType("card", 2.0)},
 )
+RACKS = Cluster.from_groups([ServerGroup(4, 4)], tiers=[Tier("rack", 1e9, 2)])
 ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
 OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
 CLOSED = pl.concat([OUTAGES, OUTAGES.with_columns(server=pl.Series([1]))]).with_columns(
@@ -81,6 +83,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     replay(jobs, "4x4", policy="fifo", decisions=True).write(folder)
     return {
         "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
+        "tiers": replay(jobs, RACKS, policy="fifo"),
         "users": replay(jobs, "4x4", policy="fifo"),
         "fair": replay(jobs, "4x4", policy="fifo", order="fairshare", fair_shares=SHARES),
         "preemptive": replay(jobs, "4x4", policy="srtf"),

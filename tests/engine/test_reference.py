@@ -8,8 +8,9 @@ import pytest
 from cases.case import by_hand
 from cases.compare import agreed
 from reference import Job, Net, Options, OversizeError, RefusedError, StuckError, simulate
-from reference.model import contention, fewest_servers, iteration_time, iterations_per_slot
+from reference.model import fewest_servers, iteration_time, iterations_per_slot
 from reference.placement import splitmix64
+from reference.tiers import contention
 
 # Two workers and 8 bytes of gradient: x = 8 (2 - 1) / 2 = 4. On two servers, uncontended:
 # tau = 2*4/8 + 4/4 + 0.5*2 + 1 = 1 + 1 + 1 + 1 = 4; inside one server: 8/64 + 1 + 0.5 + 1 = 2.625.

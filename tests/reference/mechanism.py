@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from reference import clocks
 from reference.arrivals import Arriving
+from reference.causes import Causes
 from reference.model import (
     GPU,
     Job,
@@ -19,7 +20,6 @@ from reference.model import (
     OversizeError,
     RefusedError,
     StuckError,
-    contention,
     fewest_servers,
     iteration_time,
     iterations_per_slot,
@@ -32,10 +32,11 @@ from reference.preemption import Preemption
 from reference.protection import Protecting
 from reference.result import PreemptResult
 from reference.running import RunningJob
+from reference.tiers import felt, of_cluster
 
 
 @dataclass
-class World(Arriving, Protecting, Netting):
+class World(Arriving, Causes, Protecting, Netting):
     """One cluster, or one virtual cluster."""
 
     sizes: dict[int, int]
@@ -229,7 +230,11 @@ class World(Arriving, Protecting, Netting):
 
     def tau(self, run: RunningJob, p: int) -> float:
         """Seconds a unit of a job's work takes where it runs, among p spanning jobs."""
-        return 1.0 if self.fixed else iteration_time(self.jobs[run.row], len(run.servers), p, self.net)
+        return 1.0 if self.fixed else self.iteration(run, p, run.bandwidth)
+
+    def iteration(self, run: RunningJob, p: int, bandwidth: float | None) -> float:
+        """Eq. 8 on all the GPUs that it asks for."""
+        return iteration_time(self.jobs[run.row], len(run.servers), p, self.net, bandwidth)
 
     def one_pass(self) -> None:
         selected = self.select()
@@ -287,6 +292,7 @@ class World(Arriving, Protecting, Netting):
         self.left[row] = self.left_now(row)
         self.running.remove(run)
         self.result.max_contention[row] = max(self.result.max_contention[row], run.most)
+        self.result.max_crossing[row] = max(self.result.max_crossing[row], run.crossing)
         self.served[row] += self.now - run.start
         self.result.held[row] += self.seconds(self.now - run.start)
         self.result.lost[row] += self.seconds(min(self.now, run.begin) - run.start)
@@ -332,9 +338,9 @@ class World(Arriving, Protecting, Netting):
         return ClusterState(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def new_rates(self) -> None:
-        spanning = [run.servers for run in self.running if len(run.servers) > 1]
-        for run in self.running:
-            run.p = contention(run.servers, spanning)
+        for run, own in zip(self.running, felt(self.running, self.net), strict=True):
+            run.p, run.bandwidth, run.without, run.own = own.p, own.bandwidth, own.without, own.own
+            run.crossing = max(run.crossing, own.crossing)
             run.most = max(run.most, run.p)
             tau = self.tau(run, run.p)
             if self.slotted:
@@ -347,47 +353,6 @@ class World(Arriving, Protecting, Netting):
         busy = sum(len(run.gpus) for run in self.running)
         total = sum(run.p for run in self.running)
         self.states.append((self.seconds(self.now), len(self.running), len(self.waiting), busy, total))
-
-    # Why jobs wait, and run long.
-
-    def look(self) -> None:
-        """Which of them lack idle GPUs, and which lack idle GPUs in one piece, until the next instant."""
-        self.looked = self.now
-        self.short, self.apart = [], []
-        if not self.waiting:
-            return
-        cluster = self.cluster_state()
-        self.short = [row for row in self.waiting if len(cluster.idle) < self.jobs[row].num_gpus]
-        enough = [row for row in self.waiting if row not in self.short]
-        self.apart = [row for row in enough if self.find(row)[0] is None]
-
-    def count_time(self) -> None:
-        """What the time since the latest instant was spent on."""
-        passed = self.seconds(self.now) - self.seconds(self.looked)
-        for row in self.waiting:
-            self.result.waited[row] += passed
-        for run in self.running:
-            progress = self.seconds(self.now) - self.seconds(
-                max(self.looked, min(self.now, max(run.begin, run.since)))
-            )
-            if progress > 0:
-                self.count_progress(run, progress)
-        for row in self.short:
-            self.result.wait_gpus[row] += passed
-        for row in self.apart:
-            self.result.wait_fragmented[row] += passed
-
-    def count_progress(self, run: RunningJob, seconds: float) -> None:
-        job = self.jobs[run.row]
-        if self.fixed:
-            return
-        used, fewest = len(run.servers), fewest_servers(job.num_gpus, list(self.sizes.values()))
-        ideal, alone = (iteration_time(job, servers, 1, self.net) for servers in (fewest, used))
-        now = iteration_time(job, used, run.p, self.net)
-        done = min(run.phi, run.left) if self.slotted else seconds / now
-        self.result.run_spread[run.row] += done * (alone - ideal)
-        self.result.run_contention[run.row] += done * (now - alone)
-        self.result.rounding[run.row] += seconds - done * now
 
     # The clocks.
 
@@ -451,7 +416,7 @@ def simulate(
     """
     result = PreemptResult.nothing_yet(len(jobs))
     worlds = [
-        world_type(sizes, mine, deadlines, net, options, rules, seed, result)
+        world_type(sizes, mine, deadlines, of_cluster(net, sizes), options, rules, seed, result)
         for sizes, mine, seed in clusters(jobs, servers, server_vc, options.seed)
     ]
     for world in worlds:

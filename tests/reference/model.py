@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from reference.tiers import Tree, at_best
+
 GPU = tuple[int, int]
 """(server, GPU inside the server)."""
 
@@ -14,7 +16,8 @@ class Job:
 
     share: thousandths of one GPU, 0 for whole GPUs (`shares`). tie: the less, the sooner it goes of those
     submitted with it; of the same, the upper row (`--ties`). pod: GPUs of each of its pods, which lies on one
-    server.
+    server. within: the level of the tier that is to hold it, 0 for a server; strict: that must. segment: GPUs
+    of each of its segments, 0 without; segment_tier: the level of the tier of which one group holds each.
     """
 
     submit: float
@@ -27,6 +30,15 @@ class Job:
     share: int = 0
     tie: int = 0
     pod: int = 1
+    within: int | None = None
+    strict: bool = False
+    segment: int = 0
+    segment_tier: int = 0
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether idle GPUs alone are not enough for it."""
+        return self.strict or self.segment > 0
 
     def seconds(self, num_servers: int) -> float | None:
         """What an iteration was measured to take on so many servers; None: eq. 8 says it."""
@@ -35,7 +47,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Net:
-    """b_i, b_e, C in bytes/s, then xi1, xi2 and alpha."""
+    """b_i, b_e, C in bytes/s, then xi1, xi2 and alpha.
+
+    tree: of tiers; None where servers' links are all. inside: the GPUs of the largest domain of a tier, and
+    its bandwidth.
+    """
 
     intra: float = 150e9
     inter: float = 12.5e9
@@ -43,6 +59,8 @@ class Net:
     xi1: float = 0.5
     xi2: float = 5e-4
     alpha: float = 0.3
+    tree: Tree | None = None
+    inside: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,10 +78,12 @@ class Options:
     variant: str = "practical"
     seed: int = 0
     oversize: str = "error"
+    tiers: tuple[tuple[int, ...], ...] = ()
+    """The group of each server by tier, from below, for placement `compact`."""
 
     def by_name(self) -> dict[str, object]:
         """Each option by the engine's name for it."""
-        return {name.rstrip("_"): value for name, value in asdict(self).items()}
+        return {name.rstrip("_"): value for name, value in asdict(self).items() if name != "tiers"}
 
 
 class RowError(Exception):
@@ -86,21 +106,19 @@ class StuckError(RowError):
     """Jobs are left and nothing can ever change."""
 
 
-def contention(servers: set[int], spanning: Sequence[set[int]]) -> int:
-    """p_j (eq. 6) of a job on `servers`; `spanning`: the servers of each spanning job now, it included."""
-    if len(servers) < 2:
-        return 0
-    return max(sum(1 for other in spanning if s in other) for s in servers)
+def iteration_time(job: Job, num_servers: int, p: int, net: Net, bandwidth: float | None = None) -> float:
+    """tau_j: as measured, else eq. 8, left to right as written.
 
-
-def iteration_time(job: Job, num_servers: int, p: int, net: Net) -> float:
-    """tau_j: as measured, else eq. 8, left to right as written."""
+    bandwidth: what a spanning job gets in a network of tiers; None: at best, or by eq. 7.
+    """
     measured = job.seconds(num_servers)
     if measured is not None:
         return measured
     if num_servers < 2:
         bandwidth = net.intra
-    else:
+    elif bandwidth is None and net.tree is not None:
+        bandwidth = at_best(job.num_gpus, num_servers, net)
+    elif bandwidth is None:
         k = max(1.0, net.xi1 * p)
         bandwidth = net.inter / (k + net.alpha * (k - 1.0))
     x = job.gradient_bytes * (job.num_gpus - 1) / job.num_gpus

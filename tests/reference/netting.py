@@ -29,7 +29,7 @@ class Netting:
         """What is written of a job, and where."""
         result = self.result
         columns = (self.left, self.served, result.held, result.lost, result.allocations)
-        columns += (result.preemptions, result.max_contention, self.stops)
+        columns += (result.preemptions, result.max_contention, result.max_crossing, self.stops)
         return [(column, copy(column[row])) for column in columns]  # type: ignore[index]
 
     def interrupt(self, run: Any) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from reference.compact import compact
 from reference.model import GPU, Job, Options
 
 MASK = (1 << 64) - 1
@@ -50,6 +51,8 @@ def _whole_pods(name: str, job: Job, cluster: ClusterState, options: Options) ->
         return _in_order(job, sorted(idle, key=lambda s: (-(idle[s] // g), s)), cluster)
     if name == "binpack":
         return _in_order(job, sorted(idle, key=lambda s: (idle[s], s)), cluster)
+    if name == "compact":
+        return compact(job, {s: cluster.idle_on(s) for s in sorted(cluster.sizes)}, options.tiers)
     if name == "consolidate":
         return _consolidate(job, cluster)
     if name == "least-loaded" or (name == "fa-ffp" and options.variant == "literal"):

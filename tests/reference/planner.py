@@ -8,8 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reference.model import GPU, Job, Net, contention, iteration_time, iterations_per_slot
+from reference.model import GPU, Job, Net, iteration_time, iterations_per_slot
 from reference.placement import splitmix64
+from reference.tiers import contention
 
 
 @dataclass(frozen=True)

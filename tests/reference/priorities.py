@@ -236,10 +236,12 @@ def priority_world(
                 return
             victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
             for own in self.pools(row):
+                result = None
                 if self.need(row) <= max(own.values()):
                     result = self.on_a_server(self.need(row), own, victims)
-                    if result is None:
+                    if result is None and not self.jobs[row].is_bound:
                         continue
+                if result is not None:
                     server, leaving = result
                     self.evict(leaving)
                     self.start_on(row, self.least(self.idle_on(server), self.need(row)), self.rng)

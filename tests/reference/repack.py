@@ -271,7 +271,8 @@ class Rule:
                 if (wait := self.wait(row, gpu_type)) >= 2 * self.view.cost:
                     plan = self.plan(row, gpu_type)
                     if plan is None:
-                        self.failed.add((gpus, gpu_type))
+                        if not self.view.is_bound(row):
+                            self.failed.add((gpus, gpu_type))
                     elif self.pays(plan, wait):
                         return self.carry_out(plan)
         return self.make_room(row)
@@ -298,7 +299,8 @@ class Rule:
                 if plan is not None:
                     self.carry_out(plan)
                     return True
-                failed.add(size)
+                if not self.view.is_bound(row):
+                    failed.add(size)
         return False
 
     def make_room(self, row: int) -> list[int] | None:
@@ -392,7 +394,7 @@ class Rule:
         needs = [gpus] if gpus <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
             cluster = cluster and self.meet(cluster, need)
-        return cluster
+        return cluster if cluster and self.view.in_tier(row, cluster.mine) else None
 
     def meet(self, cluster: ClusterCopy, need: int) -> ClusterCopy | None:
         offers = [

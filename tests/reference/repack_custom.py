@@ -141,6 +141,12 @@ class Repack(ringbco.Policy):
     def is_protected(self, row: int) -> bool:
         return bool((self.state.protected == row).any())
 
+    def is_bound(self, row: int) -> bool:
+        return False  # no job names a tier in these cases
+
+    def in_tier(self, row: int, parts: Parts) -> bool:
+        return True
+
     def place(self, row: int) -> bool:
         return bool(self.state.start([row]))
 

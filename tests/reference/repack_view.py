@@ -88,6 +88,12 @@ class View(Protocol):
     def is_protected(self, row: int) -> bool:
         """Whether a running job is protected (docs/operators-reference.md)."""
 
+    def is_bound(self, row: int) -> bool:
+        """Whether it must lie in a tier, or in segments."""
+
+    def in_tier(self, row: int, parts: Parts) -> bool:
+        """Whether it may lie there."""
+
     def place(self, row: int) -> bool:
         """Starts a job where the run's placement puts it, if it can."""
 

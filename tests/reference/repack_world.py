@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reference.claims import Claims
+from reference.compact import lies
 from reference.mechanism import World as PreemptWorld
 from reference.model import fewest_servers, iteration_time
 from reference.predictions import Predictions
@@ -224,6 +225,12 @@ def repack_world(
 
         def is_protected(self, row: int) -> bool:
             return self.world.is_protected(row)  # type: ignore[no-any-return]
+
+        def is_bound(self, row: int) -> bool:
+            return self.world.jobs[row].is_bound  # type: ignore[no-any-return]
+
+        def in_tier(self, row: int, parts: Parts) -> bool:
+            return lies(self.world.jobs[row], parts, self.world.options.tiers)
 
         def place(self, row: int) -> bool:
             self.world.patient = True

@@ -30,6 +30,9 @@ class PreemptResult:
     """Seconds that its work took longer on more servers than the fewest, without contention."""
     run_contention: list[float]
     """Seconds that its work took longer on top of that for contention."""
+    run_contention_uplinks: list[float]
+    """Seconds of those that its uplinks cost."""
+    max_crossing: list[float]
     rounding: list[float]
     """Seconds on GPUs that whole iterations did not fill, under `rar` with the slot clock."""
     failures: list[int]
@@ -60,6 +63,8 @@ class PreemptResult:
             waited=[0.0] * n,
             run_spread=[0.0] * n,
             run_contention=[0.0] * n,
+            run_contention_uplinks=[0.0] * n,
+            max_crossing=[0.0] * n,
             rounding=[0.0] * n,
             failures=[0] * n,
             lost_work=[0.0] * n,

@@ -15,6 +15,10 @@ class RunningJob:
     start: float
     begin: float
     p: int = 0
+    bandwidth: float | None = None  # in a network of tiers, where it spans
+    without: float | None = None  # the same were there no uplinks
+    own: float | None = None  # and nobody else
+    crossing: float = 0.0  # largest n at an uplink so far
     tau: float = math.nan
     phi: float = 0
     most: int = 0  # largest p so far

@@ -18,7 +18,7 @@ from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
 MILLI_GPU = 1000
-PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "fgd", "random")
+PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "binpack", "compact", "fgd", "random")
 
 Rooms = dict[GPU, int]
 """Thousandths that nobody holds, of every GPU in order of (server, GPU)."""
@@ -218,7 +218,7 @@ class Sharing:
         job = world.jobs[run.row]
         if self.types is not None:
             job = self.types.on(run.row, job, self.types.of[run.gpus[0][0]])
-        return iteration_time(job, len(run.servers), p, world.net) * self.slowdown(world, run)
+        return iteration_time(job, len(run.servers), p, world.net, run.bandwidth) * self.slowdown(world, run)
 
     def rate(self, run: Gang | RunningJob) -> float:
         """Recorded seconds a second under `fixed`, alone on its GPUs."""

@@ -12,13 +12,13 @@ from reference.model import (
     OversizeError,
     RefusedError,
     StuckError,
-    contention,
     iteration_time,
     iterations_per_slot,
     too_slow,
     work,
 )
 from reference.placement import ClusterState, clusters, place
+from reference.tiers import felt
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Gang:
     gpus: list[GPU]
     start: float
     p: int = 0
+    bandwidth: float | None = None
     tau: float = math.nan
     remaining: float = 0.0
     since: float = 0.0
@@ -169,13 +170,12 @@ class World:
     # Rates.
 
     def new_contention(self) -> None:
-        spanning = [gang.servers for gang in self.running if len(gang.servers) > 1]
-        for gang in self.running:
-            gang.p = contention(gang.servers, spanning)
+        for gang, own in zip(self.running, felt(self.running, self.net), strict=True):
+            gang.p, gang.bandwidth = own.p, own.bandwidth
             self.result.max_contention[gang.row] = max(self.result.max_contention[gang.row], gang.p)
 
     def tau(self, gang: Gang) -> float:
-        return iteration_time(self.jobs[gang.row], len(gang.servers), gang.p, self.net)
+        return iteration_time(self.jobs[gang.row], len(gang.servers), gang.p, self.net, gang.bandwidth)
 
     def fixed_time(self, gang: Gang) -> float:
         """Seconds that a job runs under `fixed`."""

@@ -51,18 +51,20 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
         def type_of(self, run: RunningJob) -> int:
             return types.of[run.gpus[0][0]]
 
-        def unit(self, row: int, gpus: int, gpu_type: int, servers: int, p: int) -> float:
+        def unit(
+            self, row: int, gpus: int, gpu_type: int, servers: int, p: int, bandwidth: float | None = None
+        ) -> float:
             """Seconds that a unit of its work takes there."""
             if self.fixed:
                 return 1.0 / self.pace(row, gpus, gpu_type)
-            tau = iteration_time(self.on(row, gpus, gpu_type), servers, p, self.net)
+            tau = iteration_time(self.on(row, gpus, gpu_type), servers, p, self.net, bandwidth)
             # What was measured is the speed of all the GPUs together, E(w) in it.
             return tau if table else tau / self.part(row, gpus)
 
         def tau(self, run: RunningJob, p: int) -> float:
             if self.jobs[run.row].share:
                 return float(super().tau(run, p))
-            return self.unit(run.row, len(run.gpus), self.type_of(run), len(run.servers), p)
+            return self.unit(run.row, len(run.gpus), self.type_of(run), len(run.servers), p, run.bandwidth)
 
         def rate(self, row: int, gpus: int, gpu_type: int) -> float:
             """Work a second on the fewest servers that are up, alone; 0 where it may or can not be there."""

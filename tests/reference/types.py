@@ -133,7 +133,11 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
             if self.fixed:
                 return 1.0 / types.ratio(run.row, gpu_type)
             return iteration_time(
-                types.on(run.row, self.jobs[run.row], gpu_type), len(run.servers), p, self.net
+                types.on(run.row, self.jobs[run.row], gpu_type),
+                len(run.servers),
+                p,
+                self.net,
+                run.bandwidth,
             )
 
         def look(self) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from reference import Job, Result, simulate
-from reference.model import contention, fewest_servers, iteration_time
+from reference.model import fewest_servers, iteration_time
+from reference.tiers import contention
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA
 from strategies import Case

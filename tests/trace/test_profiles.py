@@ -78,11 +78,9 @@ def test_fewest_servers_is_the_least_sufficient_number(servers: list[int], data:
 # -- equation 8 ---
 
 
-def exact_tau(w: int, m: float, compute: float, servers: int, network: Network, p: int) -> Fraction:
+def exact_tau(w: int, m: float, compute: float, servers: int, network: Network) -> Fraction:
     x = Fraction(m) * (w - 1) / w
-    k = max(Fraction(1), Fraction(network.xi1) * p)
-    f = k + Fraction(network.alpha) * (k - 1)
-    bandwidth = Fraction(network.inter_bandwidth) / f if servers > 1 else Fraction(network.intra_bandwidth)
+    bandwidth = Fraction(network.inter_bandwidth if servers > 1 else network.intra_bandwidth)
     overhead = Fraction(network.xi2) * servers
     return 2 * x / bandwidth + x / Fraction(network.reduce_speed) + overhead + Fraction(compute)
 
@@ -92,16 +90,11 @@ def exact_tau(w: int, m: float, compute: float, servers: int, network: Network, 
     m=st.floats(0, 1e10),
     compute=st.floats(0, 10),
     servers=st.integers(1, 64),
-    p=st.integers(0, 40),
-    xi1=st.floats(0.01, 1),
-    alpha=st.floats(0, 3),
 )
-def test_iteration_time_is_equation_8(
-    w: int, m: float, compute: float, servers: int, p: int, xi1: float, alpha: float
-) -> None:
-    network = Network(xi1=xi1, alpha=alpha)
-    tau = iteration_time(u32(w), np.array([m]), np.array([compute]), u32(servers), network, u32(p))
-    assert tau[0] == pytest.approx(float(exact_tau(w, m, compute, servers, network, p)), rel=1e-13)
+def test_iteration_time_is_equation_8(w: int, m: float, compute: float, servers: int) -> None:
+    network = Network()
+    tau = iteration_time(u32(w), np.array([m]), np.array([compute]), u32(servers), network)
+    assert tau[0] == pytest.approx(float(exact_tau(w, m, compute, servers, network)), rel=1e-13)
 
 
 def test_iteration_time_by_hand() -> None:
@@ -109,8 +102,8 @@ def test_iteration_time_by_hand() -> None:
     args = (u32(4, 4, 4, 1), np.full(4, 200.0), np.full(4, 1.0), u32(1, 2, 2, 1), network)
     # x = 150: one server 3 + 3 + 0.25 + 1; two servers 30 + 3 + 0.5 + 1; one worker sends nothing.
     assert iteration_time(*args).tolist() == [7.25, 34.5, 34.5, 1.25]
-    # p = 1 and p = 2 share nothing (k = 1); p = 4 gives k = 2, f = 2.5, and 75 s of sending.
-    assert iteration_time(*args, u32(0, 2, 4, 0)).tolist() == [7.25, 34.5, 79.5, 1.25]
+    # With 4 bytes/s between servers: 75 s of sending.
+    assert iteration_time(*args, np.full(4, 4.0)).tolist() == [7.25, 79.5, 79.5, 1.25]
 
 
 # -- the hash ---
@@ -241,7 +234,7 @@ def test_the_work_is_that_of_the_recorded_cluster(
     per_server = int(recorded.split("x")[1])
     for row, size in enumerate(sizes):
         servers = -(-size // per_server)
-        tau = exact_tau(size, work.gradient_bytes[row], work.compute_time[row], servers, Network(), 0)
+        tau = exact_tau(size, work.gradient_bytes[row], work.compute_time[row], servers, Network())
         assert abs(int(work.iterations[row]) - 5000 / tau) <= 0.5 + 1e-6
 
 

@@ -28,7 +28,7 @@ RELATIVE: Final = 1e-9
 SINGLE: Final = 1e-5
 """The same of float32."""
 WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
-RUNS: Final = ("run_spread", "run_contention", "run_resized", "run_on_type")
+RUNS: Final = ("run_spread", "run_contention", "run_contention_uplinks", "run_resized", "run_on_type")
 TABLES: Final = {
     "jobs": "jobs",
     "stays": "stays_written",
@@ -53,7 +53,7 @@ CODES: Final = {
     **{f"stays.{name}": "causes" for name in WAITS},
     "jobs.job_id": "jobs",
     "jobs.num_servers": "num-servers",
-    "jobs.max_contention": "contention",
+    **dict.fromkeys(("jobs.max_contention", "jobs.max_crossing"), "contention"),
     "jobs.moves": "stays",
     "jobs.resizes": "stays",
     "jobs.reached_limit": "stays",
@@ -79,7 +79,7 @@ OLDER: Final = (
 )
 """Columns of jobs.parquet and timeline.parquet without which a result can be read."""
 PLACED: Final = {
-    "jobs": ("num_servers", "max_contention", *WAITS, *RUNS, "run_cut"),
+    "jobs": ("num_servers", "max_contention", "max_crossing", *WAITS, *RUNS, "run_cut"),
     "stays": ("num_servers", "work", "lost", "gpu_type", *WAITS),
     "timeline": ("spanning_jobs", "mean_contention", "watts"),
 }
@@ -311,7 +311,7 @@ class Differences:
         """Rows of a column of which the stay log does not say enough."""
         if column == "wait_fragmented" and self._least_busy:
             return np.ones(frame.height, dtype=bool)
-        if table == "jobs" and column == "max_contention":
+        if table == "jobs" and column in ("max_contention", "max_crossing"):
             # Whether others were there as a job too short for float64 ran the stay log does not say: some may
             # come after it at its instant, some may have been stopped for it and have gone on.
             wide = self._floats("stays", "num_servers") > 1

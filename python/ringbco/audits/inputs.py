@@ -28,12 +28,15 @@ from ringbco.checker.inputs import (
     RunInputs,
     StayLog,
     Stays,
+    Tier,
 )
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Speed
 from ringbco.checker.speed import Speeds as Rates
+from ringbco.cluster.fabric import engine_columns
 from ringbco.result.folder import cluster_of
 from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
+from ringbco.trace.forms import bounds
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.owners import names_of
@@ -154,6 +157,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         ideal=workload.ideal_run_time,
         least=gpus_of(frame, "min_gpus").astype(np.int64),
         most=gpus_of(frame, "max_gpus").astype(np.int64),
+        bound=bounds(table, known.cluster.tiers),
         noise=None if noisy is None else noisy[0],
         batch=None if noisy is None else noisy[1].astype(np.float64),
         share=_columns(shares),
@@ -201,6 +205,11 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
         [GpuType(t.name, t.idle_watts, t.busy_watts, t.price_per_hour) for t in cluster.type_facts]
         if cluster.server_types is not None
         else (),
+        [
+            Tier(group.astype(np.int64), bandwidth, 0.0 if alone else own_xi1, alpha, inside)
+            for group, bandwidth, own_xi1, alpha, inside in engine_columns(cluster).get("tiers", ())
+        ],
+        cluster.nics == "gpu",
     )
 
 

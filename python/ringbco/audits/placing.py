@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.audits import sharing
+from ringbco.audits import in_tiers, sharing
 from ringbco.audits.allocated_stays import AllocatedStays
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stays, number
@@ -39,7 +39,8 @@ def check_stays(check: Check, facts: Facts, ragged: Ints) -> None:
 def check_gangs(check: Check, facts: Facts) -> None:
     """The GPUs of each stay add up to num_gpus, those of an elastic job to min_gpus to max_gpus.
 
-    On each server they are whole pods. A share is that of the job table.
+    On each server they are whole pods. A share is that of the job table. Under placement compact they lie in
+    the job's tier, and in each group of segment_tier in whole segments.
     """
     key = facts.a_job * (facts.a_stay.max(initial=0) + 1) + facts.a_stay
     if (key[1:] >= key[:-1]).all():
@@ -77,6 +78,7 @@ def check_gangs(check: Check, facts: Facts) -> None:
         lambda i: f"{facts.a_gpus[i]} GPUs; expected whole pods of {pod[i]}",
     )
     sharing.check_holdings(check, facts)
+    in_tiers.check_stays(check, facts)
 
 
 def check_servers(check: Check, facts: Facts) -> None:

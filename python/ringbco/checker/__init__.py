@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.checker import clock, columns, contention, draining, searches, services, stays, timeline
+from ringbco.checker import clock, columns, contention, draining, fabric, searches, services, stays, timeline
 from ringbco.checker.figures import Summary
 from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import Recomputed, RunInputs, StayLog
@@ -31,11 +31,14 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     slept = stays.sleep_intervals(inputs, stay_log, down + drains)
     stays.pause(inputs, stay_log.stays, slept)
     spanning, parts = contention.contend(stay_log.stays)
+    felt = fabric.contend(inputs, stay_log.stays)
+    parts = parts if felt is None else felt
     if speeds.meets and inputs.jobs.share is not None:
         parts += contention.crowd(stay_log.stays, inputs.jobs.share)
-    ended, off = Worker(inputs, speeds, stay_log.stays, contention.parts_of(parts)).integrate(
-        marks, stay_log.rungs
-    )
+    worker = Worker(inputs, speeds, stay_log.stays, contention.parts_of(parts))
+    ended, off = worker.integrate(marks, stay_log.rungs)
+    if inputs.cluster.tiers:
+        stay_log.stays.uplinks = worker.uplinks()
     room = Placeable(inputs, speeds)
     room.waits(stay_log, down + drains)
 

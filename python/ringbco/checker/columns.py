@@ -124,6 +124,9 @@ def jobs_table(inputs: RunInputs, speeds: Speeds, done: Records) -> Table:
     if inputs.makes_room:
         table["evictions"] = done.ended(EVICTED)
     why = Longer(inputs, speeds, done)
+    if inputs.cluster.tiers and done.stays.crossing is not None:
+        table["max_crossing"] = done.largest(done.stays.crossing)
+        table["run_contention_uplinks"] = done.sum(done.stays.uplinks)
     if inputs.limited:
         table |= {"reached_limit": done.cut, "run_cut": why.cut}
     if inputs.outages is not None:
@@ -171,6 +174,8 @@ class Longer:
         spread = longer
         if self.model == "rar":
             slowed = (done.most > 0) & (self.speeds.net.xi1 * done.most > 1.0)
+            if done.stays.slowed is not None:
+                slowed = done.largest(done.stays.slowed.astype(np.int64)) > 0
             if slowed.any():
                 spread = np.where(slowed, done.sum(self._spread()), longer)
         if self.speeds.meets and inputs.jobs.share is not None:
@@ -194,9 +199,11 @@ class Longer:
     def _spread(self) -> Floats:
         stays, speeds = self.done.stays, self.speeds
         fewest = speeds.fewest(stays.job, stays.gpus)
-        found, rows = np.zeros(len(stays)), np.flatnonzero(stays.servers != fewest)
+        found, rows = np.zeros(len(stays)), np.flatnonzero((stays.servers != fewest) | (stays.servers > 1))
         job, gpus = stays.job[rows], stays.gpus[rows]
-        slower = speeds.tau(job, gpus, stays.servers[rows]) - speeds.tau(job, gpus, fewest[rows])
+        own = None if stays.own is None else stays.own[rows]
+        alone = speeds.tau(job, gpus, stays.servers[rows], bandwidth=own)
+        slower = alone - speeds.tau(job, gpus, fewest[rows])
         found[rows] = self.kept[rows] * slower
         return found
 

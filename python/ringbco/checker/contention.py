@@ -27,6 +27,7 @@ class Parts(NamedTuple):
     """Stays in whose way somebody is, part by part, in order of stay and time.
 
     stay; from since until until; p; company, how many others are on its GPU, and other, one of them.
+    bandwidth, without: what a network of tiers leaves it, bytes/s, and would without uplinks; 0 elsewhere.
     """
 
     stay: Ints
@@ -35,17 +36,21 @@ class Parts(NamedTuple):
     p: Ints
     company: Ints
     other: Ints
+    bandwidth: Floats
+    without: Floats
 
 
-Part = tuple[int, float, float, int, int, int]
+Part = tuple[int, float, float, int, int, int, float, float]
 
 
 def parts_of(found: list[Part]) -> Parts:
     """As columns."""
     found = sorted(found)
     stay, p, company, other = (np.array([part[i] for part in found], np.int64) for i in (0, 3, 4, 5))
-    since, until = (np.array([part[i] for part in found], np.float64) for i in (1, 2))
-    return Parts(stay, since, until, p, company, other)
+    since, until, bandwidth, without = (
+        np.array([part[i] for part in found], np.float64) for i in (1, 2, 6, 7)
+    )
+    return Parts(stay, since, until, p, company, other, bandwidth, without)
 
 
 def changes(rows: Ints, start: Floats, end: Floats) -> Iterator[Change]:
@@ -154,7 +159,7 @@ class _Links:
         since, p = self.now[row]
         self.total -= p
         if p and time > since:
-            self.parts.append((row, since, time, p, 0, -1))
+            self.parts.append((row, since, time, p, 0, -1, 0.0, 0.0))
             if p > self.most.get(row, 0):
                 self.most[row] = p
 
@@ -177,7 +182,7 @@ def crowd(stays: Stays, share: Ints) -> list[Part]:
 
     def close(row: int, time: float) -> None:
         begun, others = open_parts.pop(row)
-        found.append((row, begun, time, 0, len(others), others[0] if others else -1))
+        found.append((row, begun, time, 0, len(others), others[0] if others else -1, 0.0, 0.0))
 
     for time, leave, come in changes(own, stays.start, stays.end):
         for spot in {place[row] for row in (*leave, *come)}:

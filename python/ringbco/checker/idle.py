@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from ringbco.checker import bounds
+from ringbco.checker.bounds import Gang
 from ringbco.checker.inputs import MILLI_GPU, Bools, Floats, Ints, RunInputs, StayLog
 from ringbco.checker.leastbusy import LeastBusyServers
 from ringbco.checker.levels import Changes, Moves, Steps, Waiting, atleast, both, compact, steps, together
@@ -75,6 +77,8 @@ class Placeable:
     def __init__(self, inputs: RunInputs, speeds: Speeds) -> None:
         self.inputs, self.speeds, self.jobs, self.cluster = inputs, speeds, inputs.jobs, inputs.cluster
         self.packing = inputs.options["placement"] in PACKING
+        self.bound = self.jobs.bound if inputs.options["placement"] == "compact" else None
+        """Of each job the tiers and segments that count."""
         self.kinds = 1 if self.jobs.types is None else self.jobs.types.shape[1]
         self.kind = np.zeros(self.cluster.gpus.size, np.int64) if self.kinds == 1 else self.cluster.of_type
         self.key = self.cluster.in_vc * self.kinds + self.kind
@@ -96,17 +100,27 @@ class Placeable:
         """The fewest servers of each job's pool that have its GPUs; 0 where no placement finds them."""
         found = np.zeros(key.size, np.int64)
         for pool in np.unique(key).tolist():
-            sizes = np.sort(self.cluster.gpus[self.key == pool])[::-1]
+            servers = np.flatnonzero(self.key == pool)
+            sizes = np.sort(self.cluster.gpus[servers])[::-1]
             if not sizes.size:
                 continue
             sums, mine = np.cumsum(sizes), np.flatnonzero(key == pool)
-            gangs = np.stack([self.jobs.gpus[mine], self.jobs.pod[mine]], axis=1)
-            asked, inverse = np.unique(gangs, axis=0, return_inverse=True)
-            holds = _packs if self.packing else _holds
-            fits = [holds(sizes, *gang) for gang in asked.tolist()]
+            asked, inverse = np.unique(self.gangs(mine), axis=0, return_inverse=True)
+            fits = [self._holds(servers, sizes, Gang(*gang)) for gang in asked.tolist()]
             few = np.where(fits, np.searchsorted(sums, asked[:, 0]) + 1, 0)
             found[mine] = few[inverse.reshape(-1)]
         return found
+
+    def gangs(self, rows: Ints) -> Ints:
+        """What jobs ask for, as the fields of a gang."""
+        gang = [self.jobs.gpus[rows], self.jobs.pod[rows]]
+        return np.stack([*gang, *([] if self.bound is None else self.bound[rows].T)], axis=1)
+
+    def _holds(self, servers: Ints, sizes: Ints, gang: Gang) -> bool:
+        """Whether empty servers hold a gang. sizes: largest first."""
+        if gang.is_bound:
+            return bounds.holds(gang, self.cluster.tiers, servers, self.cluster.gpus[servers])
+        return (_packs if self.packing else _holds)(sizes, gang.gpus, gang.pod)
 
     def _moves(self, rows: Ints, kind: int, servers: Ints) -> Bools:
         """Whether jobs make progress on so many servers of a type, if they have them to themselves."""
@@ -146,10 +160,8 @@ class Placeable:
         since = np.concatenate([stays.since[rows], np.zeros(turns.size)])
         until = np.concatenate([stays.start[rows], turn[turns]])
         few, apart = np.zeros(job.size), np.zeros(job.size)
-        none = np.zeros(job.size, np.int64)
-        demand = np.stack([jobs.in_vc[job], jobs.gpus[job], none, jobs.pod[job]], axis=1)
-        if jobs.share is not None:
-            demand[:, 2] = jobs.share[job]
+        share = np.zeros(job.size, np.int64) if jobs.share is None else jobs.share[job]
+        demand = np.column_stack([jobs.in_vc[job], share, self.gangs(job)])
         tries = self.tries[job] if jobs.types is not None else np.ones((job.size, 1), np.bool_)
         key = np.zeros(job.size, np.int64)
         if tries.shape[1] > 1:
@@ -157,14 +169,14 @@ class Placeable:
         for column in demand.T:
             key = key * (int(column.max()) + 1) + column
         _, at, of = np.unique(key, return_index=True, return_inverse=True)
-        pools = Pools(self, stay_log, down, np.unique(demand[:, 2]))
+        pools = Pools(self, stay_log, down, np.unique(share))
         order = np.argsort(of, kind="stable")
         bounds = np.append(np.searchsorted(of[order], np.arange(at.size)), job.size)
         for number, one in enumerate(at.tolist()):
             mine = order[bounds[number] : bounds[number + 1]]
-            vc, gpus, share, pod = demand[one].tolist()
+            vc, part, *gang = demand[one].tolist()
             own = [vc * self.kinds + kind for kind in np.flatnonzero(tries[one]).tolist()]
-            state = pools.state(own, (gpus, pod), share, (since[mine], until[mine]))
+            state = pools.state(own, Gang(*gang), part, (since[mine], until[mine]))
             few[mine] = Waiting.of(state, FEW).between(since[mine], until[mine])
             apart[mine] = Waiting.of(state, APART).between(since[mine], until[mine])
         stays.few[rows], stays.apart[rows] = few[: rows.size], apart[: rows.size]
@@ -224,13 +236,8 @@ class Pools:
                     pool.rooms[share] = steps(own.time, change, count)
             self.pools[key] = pool
 
-    def state(
-        self, keys: list[int], gang: tuple[int, int], share: int, waits: tuple[Floats, Floats]
-    ) -> Steps:
-        """Whether a demand fits in some of its pools and, if not, what is in its way, over time.
-
-        gang: its GPUs, and those of each pod.
-        """
+    def state(self, keys: list[int], gang: Gang, share: int, waits: tuple[Floats, Floats]) -> Steps:
+        """Whether a demand fits in some of its pools and, if not, what is in its way, over time."""
         pools = [self.pools[key] for key in keys if key in self.pools]
         found: Steps | None = None
         for pool in pools:
@@ -238,8 +245,8 @@ class Pools:
             found = own if found is None else _either(found, own)
         return found or Steps(np.zeros(0), np.array([FEW]))
 
-    def _in_one(self, pool: Pool, gang: tuple[int, int], share: int, waits: tuple[Floats, Floats]) -> Steps:
-        gpus, pod = gang
+    def _in_one(self, pool: Pool, gang: Gang, share: int, waits: tuple[Floats, Floats]) -> Steps:
+        gpus, pod, *_ = gang
         enough = atleast(pool.idle, share or MILLI_GPU * gpus)
         least_busy = self.inputs.least_busy
         if share:
@@ -249,6 +256,8 @@ class Pools:
         elif least_busy is not None and gpus > least_busy.over:
             looked = self._least_busy.fits(pool.servers, least_busy.spread * gpus, gpus, waits)
             fits = compact(Steps(*looked))
+        elif gang.is_bound:
+            fits = bounds.fits(gang, self.room.cluster.tiers, pool.servers, pool.sizes, pool.moves)
         elif not self.room.packing:
             fits = atleast(pool.pods(pod), gpus // pod)
         elif gpus <= pool.largest:

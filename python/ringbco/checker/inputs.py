@@ -32,6 +32,9 @@ NONE: Final = -1
 class Jobs:
     """The job table, an entry per row. A column is None where it says nothing.
 
+    bound[row]: the tier that must hold the job, 1 for a server, 0 for none; GPUs of each segment, 0 without;
+    its tier.
+
     pod: GPUs of each pod. compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job.
     noise: in samples. share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster.
     vc_said: as the table names it. plain: the columns that the engine reads as they are, by name, with its
@@ -57,6 +60,7 @@ class Jobs:
     ideal: Floats
     least: Ints
     most: Ints
+    bound: Ints | None = None
     noise: Floats | None = None
     batch: Floats | None = None
     share: Ints | None = None
@@ -98,9 +102,25 @@ class Jobs:
         return np.zeros(len(self), np.int64) if self.vc is None else self.vc
 
 
+class Tier(NamedTuple):
+    """Groups of servers. group: of each server, by number. bandwidth, xi1, alpha: of the uplink of one.
+
+    inside: bytes/s of a gang in one group; None where its servers' links count.
+    """
+
+    group: Ints
+    bandwidth: float
+    xi1: float
+    alpha: float
+    inside: float | None
+
+
 @dataclass
 class Cluster:
-    """Servers in index order. vc, gpu_type: numbers; None where servers name none."""
+    """Servers in index order. vc, gpu_type: numbers; None where servers name none.
+
+    tiers: from the servers up. gpu_nics: whether each GPU has a link of its own.
+    """
 
     gpus: Ints
     network: Network
@@ -108,6 +128,8 @@ class Cluster:
     vcs: Sequence[str] = ()
     gpu_type: Ints | None = None
     types: Sequence[GpuType] = ()
+    tiers: Sequence[Tier] = ()
+    gpu_nics: bool = False
 
     @cached_property
     def in_vc(self) -> Ints:
@@ -210,10 +232,11 @@ class Stays:
 
     Written by the checker: number, of the stay among its job's; began, a word; since, from when on the job
     waited for it; rest, seconds at a rung before it; mark, when it reached its last rung, NaN for none;
-    woke; pause; begin, when the pause would be over, however short the stay; most, the largest p; saving,
-    seconds of checkpoints; work, lost, lost_time; off,
-    by how much what was done at a rung or at the end is not what had to be; few, apart, seconds of waiting
-    with too few idle GPUs, or enough but apart.
+    woke; pause; begin, when the pause would be over, however short the stay; most, the largest p; crossing,
+    the most contenders at an uplink, own, the bandwidth alone, slowed, whether it ever got less: None where
+    there are no tiers; uplinks, seconds that they cost; saving, seconds of checkpoints; work, lost,
+    lost_time; off, by how much what was done at a rung or at the end is not what had to be; few, apart,
+    seconds of waiting with too few idle GPUs, or enough but apart.
     """
 
     job: Ints
@@ -244,6 +267,10 @@ class Stays:
     lost: Floats = field(init=False)
     lost_time: Floats = field(init=False)
     off: Floats = field(init=False)
+    crossing: Floats | None = field(default=None, init=False)
+    own: Floats | None = field(default=None, init=False)
+    slowed: Bools | None = field(default=None, init=False)
+    uplinks: Floats = field(init=False)
     few: Floats = field(init=False)
     apart: Floats = field(init=False)
 

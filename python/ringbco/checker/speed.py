@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ringbco.checker.arrays import codes
+from ringbco.checker.fabric import at_best
 from ringbco.checker.inputs import Floats, Ints, RunInputs
 
 EVEN = 1.0 + 1e-12
@@ -104,23 +105,43 @@ class Speeds:
         return [np.cumsum(np.sort(cluster.gpus[cluster.in_vc == number])[::-1]) for number in range(count)]
 
     def tau(
-        self, job: Ints, gpus: Ints, servers: Ints, p: Ints | int = 0, speedup: Floats | float = 1.0
+        self,
+        job: Ints,
+        gpus: Ints,
+        servers: Ints,
+        p: Ints | int = 0,
+        speedup: Floats | float = 1.0,
+        *,
+        bandwidth: Floats | None = None,
     ) -> Floats:
-        """Seconds that the work of an iteration takes on so many GPUs and servers, under contention p."""
-        seconds = self._iteration(job, gpus, servers, p, speedup)
+        """Seconds that the work of an iteration takes on so many GPUs and servers, under contention p.
+
+        bandwidth: what a network of tiers leaves gangs that span, bytes/s; 0 or None: at best.
+        """
+        seconds = self._iteration(job, gpus, servers, p, speedup, given=bandwidth)
         other = gpus != self.jobs.gpus[job]
         if not other.any():
             return seconds
         return np.where(other, seconds / self.relative(job, gpus), seconds)
 
     def _iteration(
-        self, job: Ints, gpus: Ints, servers: Ints, p: Ints | int, speedup: Floats | float
+        self,
+        job: Ints,
+        gpus: Ints,
+        servers: Ints,
+        p: Ints | int,
+        speedup: Floats | float,
+        *,
+        given: Floats | None,
     ) -> Floats:
         """Equation 8: what so many GPUs take for an iteration of theirs."""
         net = self.net
         x = self.jobs.gradient[job] * (gpus - 1) / gpus
         k = np.maximum(1.0, net.xi1 * np.asarray(p))
-        across = net.inter_bandwidth / (k + net.alpha * (k - 1.0))
+        best = at_best(self.inputs, job, gpus, servers)
+        across = net.inter_bandwidth / (k + net.alpha * (k - 1.0)) if best is None else best
+        if given is not None:
+            across = np.where(given > 0, given, across)
         bandwidth = np.where(servers > 1, across, net.intra_bandwidth)
         with np.errstate(divide="ignore", invalid="ignore"):
             once = self.jobs.compute[job] / speedup
@@ -157,14 +178,18 @@ class Speeds:
         *,
         p: Ints | int = 0,
         company: tuple[Ints, Ints] | None = None,
+        bandwidth: Floats | None = None,
     ) -> Floats:
-        """Work a second under contention p. company: how many jobs are on its GPU, and one of them."""
+        """Work a second under contention p. company: how many jobs are on its GPU, and one of them.
+
+        bandwidth: as `tau` has it.
+        """
         model = self.inputs.model
         slowed = 1.0 if company is None else 1.0 + self.interference * company[0]
         if model == "fixed":
             return self.relative(job, gpus) * self.speedup(job, gpu_type) / slowed
         if model == "rar":
-            tau = self.tau(job, gpus, servers, p, self.speedup(job, gpu_type)) * slowed
+            tau = self.tau(job, gpus, servers, p, self.speedup(job, gpu_type), bandwidth=bandwidth) * slowed
             with np.errstate(divide="ignore"):
                 return np.where(tau > 0, 1.0 / tau, math.inf)
         alone: Floats = self.measured(job, gpu_type, gpus, servers) / slowed

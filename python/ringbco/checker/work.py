@@ -231,9 +231,28 @@ class Worker:
         found[plain] = self.speeds.done(self.rate[stay[plain]], until[plain] - since[plain])
         return found if of is None else np.bincount(of[0], found, of[1]).astype(np.float64)
 
+    def uplinks(self) -> Floats:
+        """Seconds that its uplinks cost each stay."""
+        stays, parts = self.stays, self.parts
+        slower = np.flatnonzero(parts.without > parts.bandwidth)
+        if self.inputs.model != "rar" or not slower.size:
+            return np.zeros(len(stays))
+        stay = parts.stay[slower]
+        since, until = np.maximum(parts.since[slower], self.begin[stay]), parts.until[slower]
+        length = np.maximum(0.0, until - since)
+        for at in np.flatnonzero(np.isin(stay, np.array(list(self.written), np.int64))).tolist():
+            begin, end = float(since[at]), float(until[at])
+            for begun, over in self.written[int(stay[at])]:
+                length[at] -= max(0.0, min(over, end) - max(begun, begin))
+        part = 1.0 - self._rates[slower] / self._rates_at(parts.without)[slower]
+        return np.bincount(stay, length * part, len(stays)).astype(np.float64)
+
     @cached_property
     def _rates(self) -> Floats:
         """The rate of each part."""
+        return self._rates_at(self.parts.bandwidth)
+
+    def _rates_at(self, bandwidth: Floats) -> Floats:
         stays, parts = self.stays, self.parts
         return self.speeds.rate(
             stays.job[parts.stay],
@@ -242,6 +261,7 @@ class Worker:
             stays.servers[parts.stay],
             p=parts.p,
             company=(parts.company, parts.other),
+            bandwidth=bandwidth,
         )
 
     def _without_saves(

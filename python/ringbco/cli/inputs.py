@@ -208,6 +208,15 @@ def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:
         note(line)
 
 
+def tell_outside(policy: str, outcome: Outcome, table: JobTable) -> None:
+    """A note where a record put jobs outside their tiers."""
+    from ringbco.run.refusals import outside
+
+    line = outside(policy, outcome, table)
+    if line is not None:
+        note(line)
+
+
 def tell_late(policy: str, outcome: Outcome) -> None:
     """A note where jobs started later than in their log."""
     from ringbco.units import duration
@@ -223,6 +232,7 @@ def tell_run(policy: str, outcome: Outcome, table: JobTable) -> None:
     tell_rigid({policy: policy}, table)
     tell_pauses(policy, outcome)
     tell_stopped(policy, outcome, table)
+    tell_outside(policy, outcome, table)
     tell_late(policy, outcome)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ringbco.cluster import hostlist
@@ -23,8 +23,13 @@ _ALL_OR_NONE: Final = (
 )
 
 
-def read_groups(entries: object, file: str, key: str, declared: Mapping[str, GpuType]) -> list[ServerGroup]:
-    """The groups of servers of a list of tables. key: of the list. declared: the GPU types of the file."""
+def read_groups(
+    entries: object, file: str, key: str, declared: Mapping[str, GpuType], tiers: Sequence[str] = ()
+) -> list[ServerGroup]:
+    """The groups of servers of a list of tables.
+
+    key: of the list. declared: the GPU types of the file. tiers: those that may name their groups here.
+    """
     example = f"write [[{key}]], then count = 32 and gpus = 8"
     if isinstance(entries, dict):
         raise InputError("a list of tables, not one table", file=file, key=key, hint=example)
@@ -38,7 +43,7 @@ def read_groups(entries: object, file: str, key: str, declared: Mapping[str, Gpu
     for number, value in enumerate(entries, start=1):
         where = f"{key}[{number}]"
         entry = table_of(value, file, where)
-        only_keys(entry, (*may_name, "count", "gpus", "vc", "gpu_type", *BESIDE), file, where)
+        only_keys(entry, (*may_name, "count", "gpus", "vc", "gpu_type", *BESIDE, *tiers), file, where)
         names = _names(entry, file, where, seen)
         groups.append(
             ServerGroup(
@@ -48,6 +53,11 @@ def read_groups(entries: object, file: str, key: str, declared: Mapping[str, Gpu
                 gpu_type=group_type(entry, file, where, declared),
                 beside=_cpu_memory(entry, file, where),
                 names=names,
+                tiers=tuple(
+                    (name, label)
+                    for name in tiers
+                    if (label := label_of(entry, name, file, where)) is not None
+                ),
             )
         )
     for label, what, name in _ALL_OR_NONE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -74,3 +76,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint at the nearest known name."""
     near = nearest(name, known)
     return f"did you mean {near}?" if near else None
+
+
+def toml_text(text: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, once DEL is escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def toml_key(name: str) -> str:
+    """A TOML key, in quotes where it is no bare one."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)

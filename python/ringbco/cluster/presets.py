@@ -26,6 +26,7 @@ class ServerGroup:
     gpu_type: str | None = None
     beside: tuple[int, int] | None = None  # cpu_milli and memory_mib of each, which packing alone reads
     names: tuple[str, ...] | None = None  # of each of them, in order
+    tiers: tuple[tuple[str, str], ...] = ()  # tiers of the network that are given by name, and their groups
 
 
 class Preset(NamedTuple):

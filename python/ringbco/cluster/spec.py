@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-import json
 import os
 import re
 import tomllib
@@ -21,9 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco.cluster import hostlist
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
 from ringbco.cluster.groups import MAX_GPUS, group_type, read_groups
-from ringbco.cluster.keys import did_you_mean, only_keys, table_of, unknown_key, whole
+from ringbco.cluster.keys import did_you_mean, only_keys, table_of, toml_key, toml_text, unknown_key, whole
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup, presets_like
+from ringbco.cluster.tiers import NICS, Tier, check_tiers, read_nics, read_tiers, tier_names
 from ringbco.deprecation import renamed, renamed_parameters
 from ringbco.errors import InputError, UsageError
 from ringbco.io.toml import read_toml
@@ -43,6 +43,8 @@ class Cluster:
     gpu_types: what the cluster itself says of GPU types, by name in lower case; the catalogue has the rest.
     server_cpu_memory: cpu_milli and memory_mib of each server, which packing alone reads; None if unknown.
     server_names: the name of each server, None for one without; None when none is named.
+    tiers: groups of servers that share uplinks, from the servers up.
+    nics: what has a link of inter_bandwidth of its own: each "server", or each "gpu".
     """
 
     server_gpus: NDArray[np.uint32]
@@ -54,6 +56,8 @@ class Cluster:
     gpu_types: Mapping[str, GpuType]
     server_cpu_memory: tuple[tuple[int, int], ...] | None
     server_names: tuple[str | None, ...] | None
+    tiers: tuple[Tier, ...]
+    nics: str
 
     @renamed_parameters(server_beside="server_cpu_memory")
     def __init__(  # noqa: PLR0917 - one for each field
@@ -67,11 +71,13 @@ class Cluster:
         gpu_types: Mapping[str, GpuType] | None = None,
         server_cpu_memory: Sequence[tuple[int, int]] | None = None,
         server_names: Sequence[str | None] | None = None,
+        tiers: Sequence[Tier] | None = None,
+        nics: str | None = None,
     ) -> None:
         """server_gpus: or what `parse` takes, such as "32x8", without any other argument."""
         others = (
             *(server_vc, server_gpu_type, network, name, recorded),
-            *(gpu_types, server_cpu_memory, server_names),
+            *(gpu_types, server_cpu_memory, server_names, tiers, nics),
         )
         values = dict(zip([one.name for one in dataclasses.fields(self)[1:]], others, strict=True))
         if isinstance(server_gpus, str | os.PathLike):
@@ -85,13 +91,14 @@ class Cluster:
         for labels in (server_vc, server_gpu_type, server_cpu_memory, server_names):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
-        defaults = {"network": Network(), "gpu_types": {}}
+        defaults = {"network": Network(), "gpu_types": {}, "tiers": (), "nics": NICS[0]}
         for key, value in {"server_gpus": gpus, **values}.items():
             object.__setattr__(self, key, defaults.get(key) if value is None else value)
         self._check_types(self.server_gpu_type or ())
         wrong = hostlist.fault((one for one in self.server_names or () if one is not None), set())
         if wrong is not None:
             raise InputError(wrong, key="server_names")
+        check_tiers(self.tiers, gpus.size, self.name or None)
 
     server_beside = renamed("server_beside", "server_cpu_memory")
 
@@ -157,13 +164,16 @@ class Cluster:
         only_keys(document, ("network", "recorded", "servers", "gpu_types"), file, "")
         declared = read_types(table_of(document.get("gpu_types", {}), file, "gpu_types"), file)
         network = table_of(document.get("network", {}), file, "network")
-        only_keys(network, NETWORK_RULES, file, "network")
-        servers = read_groups(document.get("servers"), file, "servers", declared)
+        only_keys(network, (*NETWORK_RULES, "nics", "tiers"), file, "network")
+        tiers = tier_names(network, file)
+        servers = read_groups(document.get("servers"), file, "servers", declared, tiers)
         cluster = Cluster.from_groups(
             servers,
             _network(network, file, "network"),
             name=file if name is None else name,
             gpu_types=declared,
+            tiers=read_tiers(network, servers, file),
+            nics=read_nics(network, file, "network"),
         )
         if "recorded" not in document:
             return cluster
@@ -177,6 +187,8 @@ class Cluster:
         *,
         name: str = "",
         gpu_types: Mapping[str, GpuType] | None = None,
+        tiers: Sequence[Tier] = (),
+        nics: str = NICS[0],
     ) -> Cluster:
         """The cluster of these groups of equal servers, in their order; either all name a vc or none does."""
         counts = [group.count for group in groups]
@@ -200,6 +212,8 @@ class Cluster:
             server_names=tuple(name for group in groups for name in group.names or (None,) * group.count)
             if named
             else None,
+            tiers=tuple(tiers),
+            nics=nics,
         )
 
     def with_network(self, **overrides: float | str | None) -> Cluster:
@@ -226,7 +240,7 @@ class Cluster:
         named = {str(label).casefold() for label in recorded.server_gpu_type or ()}
         types = {key: fact for key, fact in known.items() if key in named}
         recorded = dataclasses.replace(
-            recorded, recorded=None, gpu_types=types, server_cpu_memory=None, server_names=None
+            recorded, recorded=None, gpu_types=types, server_cpu_memory=None, server_names=None, tiers=()
         )
         return dataclasses.replace(self, recorded=recorded, gpu_types={**self.gpu_types, **types})
 
@@ -307,6 +321,7 @@ class Cluster:
     def to_toml(self) -> str:
         """The cluster as TOML; `parse` gives back an equal cluster, under another name."""
         lines = ["[network]", *self._network_lines()]
+        lines += [line for tier in self.tiers for line in tier.to_toml()]
         if self.recorded is not None:
             lines += self.recorded._recorded_lines()
         return "\n".join(lines + self._type_lines() + self._server_lines("servers")) + "\n"
@@ -315,16 +330,17 @@ class Cluster:
         """What the cluster itself says of GPU types."""
         lines: list[str] = []
         for fact in self.gpu_types.values():
-            lines += ["", f"[gpu_types.{_toml_text(fact.name)}]"]
+            lines += ["", f"[gpu_types.{toml_text(fact.name)}]"]
             facts = ("speed", "memory_gb", "idle_watts", "busy_watts", "price_per_hour")
             said = [key for key in facts if fact.declared is None or key in fact.declared]
             known = ((key, getattr(fact, key)) for key in said)
             lines += [f"{key} = {value!r}" for key, value in known if value is not None]
-            lines += [f"models.{_toml_text(model)} = {speed!r}" for model, speed in fact.models.items()]
+            lines += [f"models.{toml_text(model)} = {speed!r}" for model, speed in fact.models.items()]
         return lines
 
     def _network_lines(self) -> list[str]:
-        return [f"{name} = {getattr(self.network, name)!r}" for name in NETWORK_RULES]
+        lines = [f"{name} = {getattr(self.network, name)!r}" for name in NETWORK_RULES]
+        return lines + [f'nics = "{self.nics}"'] * (self.nics != NICS[0])
 
     def _recorded_lines(self) -> list[str]:
         """This cluster as another one's [recorded]: the size of its servers or, where they differ, all."""
@@ -333,7 +349,7 @@ class Cluster:
         if self.server_vc is not None or np.ptp(self.server_gpus) or len(types) > 1:
             return lines + self._server_lines("recorded.servers")
         lines.append(f"gpus = {self.server_gpus[0]}")
-        return lines + [f"gpu_type = {_toml_text(name)}" for name in types if name is not None]
+        return lines + [f"gpu_type = {toml_text(name)}" for name in types if name is not None]
 
     def _server_lines(self, key: str) -> list[str]:
         lines: list[str] = []
@@ -342,25 +358,29 @@ class Cluster:
         beside: Sequence[tuple[int, int] | None] = self.server_cpu_memory or [None] * self.num_servers
         names: Sequence[str | None] = self.server_names or [None] * self.num_servers
         named = [name is not None for name in names]
-        servers = zip(self.server_gpus.tolist(), vcs, types, beside, named, strict=True)
+        named_tiers = [tier for tier in self.tiers if tier.groups is not None]
+        labels_of = [tuple((tier.groups or ())[at] for tier in named_tiers) for at in range(self.num_servers)]
+        servers = zip(self.server_gpus.tolist(), vcs, types, beside, named, labels_of, strict=True)
         left = filter(None, names)
-        for (gpus, vc, gpu_type, known, has_names), run in itertools.groupby(servers):
+        for (gpus, vc, gpu_type, known, has_names, labels), run in itertools.groupby(servers):
             count = sum(1 for _ in run)
             lines += ["", f"[[{key}]]"]
             if has_names:
-                lines.append(f"name = {_toml_text(hostlist.compact([*itertools.islice(left, count)]))}")
+                lines.append(f"name = {toml_text(hostlist.compact([*itertools.islice(left, count)]))}")
             lines += [f"count = {count}", f"gpus = {gpus}"]
             if vc is not None:
-                lines.append(f"vc = {_toml_text(vc)}")
+                lines.append(f"vc = {toml_text(vc)}")
             if gpu_type is not None:
-                lines.append(f"gpu_type = {_toml_text(gpu_type)}")
+                lines.append(f"gpu_type = {toml_text(gpu_type)}")
             lines += [f"{name} = {value}" for name, value in zip(BESIDE, known or (), strict=False)]
+            labelled = zip(named_tiers, labels, strict=True)
+            lines += [f"{toml_key(tier.name)} = {toml_text(label)}" for tier, label in labelled]
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        more = dict(self.gpu_types), self.server_cpu_memory, self.server_names
+        more = dict(self.gpu_types), self.server_cpu_memory, self.server_names, self.tiers, self.nics
         return Cluster, (*parts, self.recorded, *more)
 
     def __eq__(self, other: object) -> bool:
@@ -376,7 +396,7 @@ class Cluster:
         """What two equal clusters have in common, but for the cluster that traces were recorded on."""
         types = tuple((key, repr(fact)) for key, fact in sorted(self.gpu_types.items()))
         labels = self.server_vc, self.server_gpu_type, self.server_cpu_memory, self.server_names
-        return self.server_gpus.tobytes(), self.network, types, *labels
+        return self.server_gpus.tobytes(), self.network, self.tiers, self.nics, types, *labels
 
 
 def _checked_servers(server_gpus: ArrayLike) -> NDArray[np.uint32]:
@@ -439,8 +459,8 @@ def _network(table: dict[str, Any], file: str, where: str) -> Network:
 
 def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType]) -> Cluster:
     """The recorded cluster of [recorded]: `gpus` a server and `gpu_type`, or `servers` where they differ."""
-    only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
-    network = _network(table, file, "recorded")
+    only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES, "nics"), file, "recorded")
+    network, nics = _network(table, file, "recorded"), read_nics(table, file, "recorded")
     if "servers" not in table:
         gpus = whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
         groups = [ServerGroup(count=1, gpus=gpus, gpu_type=group_type(table, file, "recorded", declared))]
@@ -453,18 +473,13 @@ def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType])
         )
     else:
         groups = read_groups(table["servers"], file, "recorded.servers", declared)
-    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}", gpu_types=declared)
+    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}", gpu_types=declared, nics=nics)
 
 
 def _preset_meant(text: str) -> str | None:
     """What to say of a text that names a preset nearly, or without the prefix; None where it names none."""
     meant = [f"preset:{name}" for name in presets_like(text)]
     return f"did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?" if meant else None
-
-
-def _toml_text(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, once DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 RECORDED: Final = Cluster(np.full(1, 8, dtype=np.uint32), name="default")

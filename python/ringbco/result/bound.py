@@ -209,6 +209,7 @@ def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
     return (
         _recorded(outcome, "options", "model") not in ("fixed", "table")
         and network.inter_bandwidth > network.intra_bandwidth
+        and cluster.nics == "server"
     )
 
 

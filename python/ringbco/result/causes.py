@@ -114,15 +114,21 @@ def _run(
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
     if fixed:
         return _without(noise, longer), np.zeros_like(longer)
+    # In a network of tiers, the link of the job itself.
+    own = jobs.get("own_bandwidth")
+    across = None if own is None else np.where(own[rows] > 0, own[rows], network.inter_bandwidth)
     tau = profiles.iteration_time(
         num_gpus[rows],
         profiled.gradient_bytes[rows],
         profiled.compute_time[rows],
         jobs["num_servers"][rows],
         network,
+        across,
     )
     spread = profiled.iterations[rows] * (tau - profiled.tau0[rows])
     contended = shared & (network.xi1 * jobs["max_contention"][rows] > 1)
+    if "slowed" in jobs:
+        contended = jobs["slowed"][rows]
     if "spread" in jobs:
         by_stays = jobs["stays"][rows] > 1
         if "longer" in jobs:

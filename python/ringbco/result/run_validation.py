@@ -134,7 +134,7 @@ class Record(Refusing):
         if not isinstance(network, dict):
             raise self.key(RUN, {"cluster.network": network}, "cluster.network", "a table")
         for key, value in network.items():
-            if not is_number(value):
+            if key not in ("nics", "tiers") and not is_number(value):
                 name = f"cluster.network.{key}"
                 raise self.key(RUN, {name: value}, name, _NUMBER)
 

@@ -54,6 +54,10 @@ ELASTIC_SCHEMA: Final[
     "min_gpus": pl.UInt32(),
     "max_gpus": pl.UInt32(),
 }
+TIERS_SCHEMA: Final[dict[str, pl.DataType]] = {  # clusters with tiers of the network
+    "max_crossing": pl.Float64(),
+    "run_contention_uplinks": pl.Float32(),
+}
 TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
 SHARES_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_share": pl.Float64()}  # job tables with shares of a GPU
 CARRIED_SCHEMA: Final[dict[str, pl.DataType]] = {  # after the others, where the job table has them
@@ -83,6 +87,7 @@ JOBS_MORE: Final = {
     **PRIORITY_SCHEMA,
     **ELASTIC_SCHEMA,
     **TYPES_SCHEMA,
+    **TIERS_SCHEMA,
     **SHARES_SCHEMA,
     **CARRIED_SCHEMA,
     **CHAINS_SCHEMA,

@@ -22,7 +22,8 @@ class Want(NamedTuple):
     """What a job needs GPUs for. milli_gpus: thousandths in all. share: of one GPU, 0 for whole ones.
 
     pod: GPUs of each pod. pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one
-    type. None where the type is not known.
+    type. None where the type is not known. tier: the name of the tier that must hold it, and the group of
+    each server there. segment: GPUs of each segment, the name of its tier, and the groups there.
     """
 
     gpus: int
@@ -30,6 +31,8 @@ class Want(NamedTuple):
     milli_gpus: int
     pools: list[tuple[int, Rows]] | None
     pod: int = 1
+    tier: tuple[str, Rows] | None = None
+    segment: tuple[int, str, Rows] | None = None
 
     @property
     def asks(self) -> int | float:
@@ -47,7 +50,26 @@ def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
         pools = None if types is None else pools
         if types:  # none where all GPUs are alike to every job
             pools = [(kind, there[own[there] == kind]) for kind in sorted(types)]
-    return Want(asked, share, share or MILLI_GPU * asked, pools, record.said("gpus_per_pod", row) or 1)
+    pod = record.said("gpus_per_pod", row) or 1
+    tier, segment = record.said("within_tier", row), record.said("segment", row)
+    if record.options.get("placement") != "compact":
+        tier = segment = None
+    return Want(
+        asked,
+        share,
+        share or MILLI_GPU * asked,
+        pools,
+        pod,
+        None if not tier or tier.endswith("?") else (tier, _groups(record, tier)),
+        None if not segment else (segment, kind := record.said("segment_tier", row), _groups(record, kind)),
+    )
+
+
+def _groups(record: Record, tier: str) -> Rows:
+    """The group of each server in a tier."""
+    count = record.cluster.num_servers
+    found = [own.group_of(count) for own in record.cluster.tiers if own.name == tier]
+    return found[0].astype(np.int64) if found else np.arange(count)
 
 
 class Held:
@@ -96,6 +118,25 @@ class Held:
         pools = [np.arange(self.milli_gpus.size)] if want.pools is None else [own for _, own in want.pools]
         return gpus(max((int(self.milli_gpus[own].sum()) for own in pools), default=0))
 
+    def _in_tiers(self, want: Want, pools: list[Rows]) -> dict[str, Any]:
+        """The most GPUs of one group of its tier that were idle, and the most segments of one region."""
+        room = self.empty // want.pod * want.pod
+        region = np.zeros(room.size, np.int64) if want.tier is None else want.tier[1]
+        found: dict[str, Any] = {}
+        if want.tier is not None:
+            most = max((_largest(region[own], room[own]) for own in pools), default=0)
+            found |= {"within_tier": want.tier[0], "most_in_tier": most}
+        if want.segment is not None:
+            each, name, part = want.segment
+            most = 0
+            for own in pools:
+                for number in np.unique(region[own]).tolist():
+                    here = own[region[own] == number]
+                    rooms = np.bincount(part[here], room[here]).astype(np.int64)
+                    most = max(most, int((rooms // each).sum()))
+            found |= {"segment": each, "segment_tier": name, "segments": most}
+        return found
+
     def told(self, want: Want) -> dict[str, Any]:
         """Who held how much, and what was idle: GPUs, which with shares may be parts of some."""
         record, held = self.record, self.held
@@ -121,6 +162,8 @@ class Held:
         if want.pod > 1:
             pods = self.empty // want.pod
             found |= {"pod": want.pod, "pods": max((int(pods[own].sum()) for own in idle), default=0)}
+        if want.tier is not None or want.segment is not None:
+            found |= self._in_tiers(want, idle)
         if record.shared:
             found["most_of_one_gpu"] = int(self.room[usable].max(initial=0)) / MILLI_GPU
         types = record.cluster.server_types
@@ -131,6 +174,11 @@ class Held:
                 if (self.there & (types == own)).any()
             }
         return found
+
+
+def _largest(of: Rows, room: Rows) -> int:
+    """The most room of one group."""
+    return int(np.bincount(of, room).max(initial=0))
 
 
 def gpus(milli_gpus: int) -> int | float:

@@ -109,6 +109,10 @@ class Teller(Waits):
             told |= {"min_gpus": least, "max_gpus": most}
         if self.want.pod > 1:
             told["gpus_per_pod"] = self.want.pod
+        if self.want.segment is not None:
+            told |= {"segment": self.want.segment[0], "segment_tier": self.want.segment[1]}
+        if self.want.tier is not None:
+            told["within_tier"] = self.want.tier[0]
         self.say("submitted", time, **told)
 
     def _missing(self) -> None:

@@ -112,7 +112,8 @@ class Waits(Stays):
             if usable < self.want.asks:  # else the result shows other holders than the run has
                 self.say("too few", moment.time, **asks, **self._least())
         elif cause == "apart" and self.want.pools is not None:
-            about = ("usable", "usable_on", "most_on_one", "most_of_one_gpu", "pod", "pods")
+            about = ["usable", "usable_on", "most_on_one", "most_of_one_gpu", "pod", "pods"]
+            about += ("within_tier", "most_in_tier", "segment", "segment_tier", "segments")
             placement = str(self.record.options.get("placement"))
             largest = max(int(self.record.gpus[own].max()) for _, own in self.want.pools)
             more = {name: told[name] for name in about if name in told}

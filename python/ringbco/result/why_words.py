@@ -102,6 +102,10 @@ def _submitted(told: Told, when: str, clock: Clock) -> str:
         asks += f", and may run on {told['min_gpus']} to {told['max_gpus']}"
     if "gpus_per_pod" in told:
         asks += f" in pods of {told['gpus_per_pod']}"
+    if "segment" in told:
+        asks += f" in segments of {told['segment']}, each in one {told['segment_tier']}"
+    if "within_tier" in told:
+        asks += f", all in one {told['within_tier']}"
     about = [f"{name} {told[name]}" for name in ("user", "vc", "priority") if name in told]
     about += [f"trial of search {told['group']}"] if "group" in told else []
     about += [f"deadline {clock(told['deadline'])}"] if "deadline" in told else []
@@ -187,6 +191,13 @@ def _apart(told: Told, when: str, clock: Clock) -> str:
     if pod > 1 and told["pods"] < told["gpus"] // pod:
         pods = f"{_some(told['gpus'] // pod, 'pod')} of {_gpus(pod)}"
         return f"{idle}: the servers held {told['pods']} of its {pods}."
+    if told.get("most_in_tier", told["gpus"]) < told["gpus"]:
+        return f"{idle}: at most {told['most_in_tier']} in one {told['within_tier']}, which must hold all."
+    if "segment" in told:
+        count, each = told["gpus"] // told["segment"], _gpus(told["segment"])
+        where = f" of one {told['within_tier']}" if "within_tier" in told else ""
+        wanted = f"{_some(count, 'segment')} of {each}"
+        return f"{idle}: the {told['segment_tier']}s{where} held {told['segments']} of its {wanted}."
     where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
     if told["gpus"] <= told["largest"]:
         return f"{idle}: {where}, and {told['placement']} takes all from one server."

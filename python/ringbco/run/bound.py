@@ -21,9 +21,10 @@ from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked, on_clock
 from ringbco.run.outage_draws import is_draw
-from ringbco.trace import gpu_type_choices, measured, profiles
+from ringbco.trace import gpu_type_choices, measured
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
+from ringbco.trace.least_work import least_work
 from ringbco.trace.noise import efficiency
 from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import asked_gpus
@@ -212,7 +213,7 @@ def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floa
         return lambda _: measured_limits
     if differ is not None:  # no run is faster than one on the fastest type alone
         profiled = replace(profiled, compute_time=profiled.compute_time / differ.most_speedup())
-    work = profiles.least_work(table, workload.cluster, profiled, model=model)
+    work = least_work(table, workload.cluster, profiled, model=model)
     if differ is not None and model == "fixed":
         work = work / differ.most_speedup()
     alone = work * efficiency(table.frame, gpus_of(table.frame, "min_gpus"))

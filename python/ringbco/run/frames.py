@@ -34,6 +34,7 @@ from ringbco.result.schema import (
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
     SHARES_SCHEMA,
+    TIERS_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
@@ -47,6 +48,7 @@ _ENGINE: Final = {
     "lost_time": "lost",
     "paused_time": "rested",
     "run_cut": "cut",
+    "run_contention_uplinks": "uplinks",
     "run_resized": "longer",
     "held_gpu_time": "held_gpus",
     "lost_gpu_time": "lost_gpus",
@@ -149,7 +151,7 @@ def jobs_columns(
     elastic = _columns(ELASTIC_SCHEMA, own)
     if elastic:
         columns |= elastic | {name: gpus_of(frame, name) for name in ("min_gpus", "max_gpus")}
-    columns |= _columns(TYPES_SCHEMA, own)
+    columns |= _columns(TYPES_SCHEMA, own) | _columns(TIERS_SCHEMA, own)
     shares = thousandths(frame)
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))

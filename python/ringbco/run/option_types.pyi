@@ -14,8 +14,8 @@ class Options(TypedDict, total=False):
     the job with the lowest value in that column of the job table. Default: the policy's.
     """
     placement: str | None
-    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, binpack, emptiest, fgd,
-    least-loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
+    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, binpack, compact,
+    emptiest, fgd, least-loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
     """
     queue: str | None
     """Which jobs may pass a job that cannot start: strict, skip, easy, conservative. Default: the

@@ -20,8 +20,8 @@ from ringbco.run.frames import explain
 from ringbco.run.options import as_cluster, integer, refusal
 from ringbco.trace import gpu_type_choices
 from ringbco.trace.cpu_memory import requested as asked_beside
+from ringbco.trace.forms import forms, refuse
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.pods import by_size, gpus_per_pod
 from ringbco.trace.shares import MILLI_GPU, thousandths
 
 MOST_ASKED: Final = 100.0
@@ -102,6 +102,7 @@ def pack(
             hint="give the servers no vc, or --vc pool",
         )
     table = as_table(jobs)
+    refuse(table, "packing")
     columns, servers = _columns(table, cluster)
     shares = columns.get("shares")
     gpus = column(table.frame, "num_gpus").astype(np.int64) * MILLI_GPU
@@ -163,7 +164,7 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
         "gradient_bytes": none,
         "compute_time": none,
         "shares": thousandths(frame),
-        "pods": by_size(gpus_per_pod(frame)),
+        "forms": forms(table, ()),
     }
     servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
     found = gpu_type_choices.resolve(table, cluster)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.cluster.tiers import NICS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.bridge import open_arrays
 from ringbco.io.toml import copied
@@ -43,6 +44,7 @@ from ringbco.run.options import (
 from ringbco.run.registry import PLAN, REPLAY
 from ringbco.run.setup import vc_of_servers
 from ringbco.run.summary import Source
+from ringbco.trace.forms import refuse
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import warn
 from ringbco.trace.pods import pod_sizes
@@ -123,7 +125,13 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
+    if cluster.tiers or cluster.nics != NICS[0]:
+        raise InputError(
+            f"cluster {cluster.name}: has a network of tiers, and a plan knows the links of servers alone",
+            hint="plan without [[network.tiers]] and nics, or replay the jobs: `ringbco replay`",
+        )
     _refuse_pods(table)
+    refuse(table, "a plan")
     warn(found := workload.warnings)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))

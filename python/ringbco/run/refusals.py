@@ -10,11 +10,14 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.result.folder import cluster_of
 from ringbco.run.custom_policy import CustomPolicy, SerializedPolicy, class_of, is_custom
 from ringbco.run.options import PARTS, Policy, check, is_log, own_parts, refusal, resolve_policy
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
+from ringbco.trace.forms import bounds, tier_columns
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.priorities import preemptible
+from ringbco.trace.strays import strays
 from ringbco.units import plain
 
 if TYPE_CHECKING:
@@ -74,6 +77,24 @@ def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
         f" time{'s'[: stops != 1]} ({', '.join(causes)}): the column shields from --evict and services alone"
         f"{'; --keep-unpreemptible shields from policies, too' * by_policy} (docs/priorities.md)"
     )
+
+
+def outside(policy: str, outcome: Outcome, table: JobTable) -> str | None:
+    """A line that says how many jobs a record put outside their tier, or apart from their segments."""
+    held = outcome.allocations
+    if held is None or outcome.run["options"]["placement"] == "compact" or not tier_columns(table.frame):
+        return None
+    cluster = cluster_of(outcome.run)
+    found = bounds(table, cluster.tiers)
+    rows = held.join(table.frame.select("job_id").with_row_index("_row"), on="job_id", maintain_order="left")
+    row, stay = rows["_row"].to_numpy().astype(np.int64), rows["stay"].to_numpy().astype(np.int64)
+    server, gpus = (rows[name].to_numpy().astype(np.int64) for name in ("server", "num_gpus"))
+    assert found is not None
+    away = strays(cluster, found[row], row * (stay.max(initial=0) + 1) + stay, server, gpus)
+    count = np.unique(row[away.beyond | away.uneven]).size
+    if not count:
+        return None
+    return f"{policy}: {count:,} job{'s'[: count != 1]} outside their within_tier or segments, as recorded"
 
 
 def as_typed(policy: Policy, values: Mapping[str, Any], mine: CustomPolicy | None) -> str:

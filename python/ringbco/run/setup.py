@@ -10,12 +10,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco import _core
+from ringbco.cluster.fabric import engine_columns
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
@@ -310,6 +311,7 @@ def prepare(
         "services": None if services is None else services.columns(),
         "network": astuple(cluster.network),
     }
+    servers.update(cast("_core._Cluster", engine_columns(cluster)))
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]

@@ -23,11 +23,3 @@ def pod_sizes(frame: pl.DataFrame) -> NDArray[np.int64]:
     """GPUs of each pod of every job, 1 where it is null or the column is absent."""
     sizes = gpus_per_pod(frame)
     return np.ones(frame.height, np.int64) if sizes is None else sizes.astype(np.int64)
-
-
-def by_size(sizes: NDArray[np.uint32] | None) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
-    """For each job a place among the pod sizes that occur, and these; None where every pod is one GPU."""
-    if sizes is None or not (sizes > 1).any():
-        return None
-    occurring, places = np.unique(sizes, return_inverse=True)
-    return places.astype(np.uint32), occurring

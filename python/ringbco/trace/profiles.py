@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.cluster.fabric import at_best
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
-from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
-from ringbco.trace.noise import efficiency
+from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, near_name
 from ringbco.trace.splitmix import GOLDEN, fnv1a, mix
 
 Floats = NDArray[np.float64]
@@ -206,18 +206,18 @@ def iteration_time(  # noqa: PLR0917 - equation 8 has six arguments
     compute_time: Floats,
     num_servers: NDArray[np.uint32],
     network: Network,
-    contention: NDArray[np.uint32] | None = None,
+    across: Floats | None = None,
 ) -> Floats:
     """Seconds per iteration, tau_j of equation 8, in float64, left to right (docs/model.md#contention).
 
-    contention: p_j of equation 6; None means that no link is shared. It counts only where num_servers > 1.
+    across: B_j where num_servers > 1, bytes/s; None for inter_bandwidth: no link is shared.
     """
     times = np.empty(num_gpus.size)
     for first in range(0, num_gpus.size, _BLOCK):  # what is between fits in the cache
         rows = slice(first, first + _BLOCK)
         times[rows] = _iteration_time(
             *(num_gpus[rows], gradient_bytes[rows], compute_time[rows], num_servers[rows], network),
-            None if contention is None else contention[rows],
+            None if across is None else across[rows],
         )
     return times
 
@@ -228,16 +228,13 @@ def _iteration_time(  # noqa: PLR0917 - as above
     compute_time: Floats,
     num_servers: NDArray[np.uint32],
     network: Network,
-    contention: NDArray[np.uint32] | None,
+    across: Floats | None,
 ) -> Floats:
     workers = num_gpus.astype(np.float64)
     servers = num_servers.astype(np.float64)
-    degradation: Floats | float = 1.0
-    if contention is not None:
-        share = np.maximum(1.0, network.xi1 * contention.astype(np.float64))
-        degradation = share + network.alpha * (share - 1.0)
     with np.errstate(over="ignore"):
-        bandwidth = np.where(num_servers > 1, network.inter_bandwidth / degradation, network.intra_bandwidth)
+        spanning = network.inter_bandwidth if across is None else across
+        bandwidth = np.where(num_servers > 1, spanning, network.intra_bandwidth)
         exchanged = gradient_bytes * (workers - 1.0) / workers
         time: Floats = (
             2.0 * exchanged / bandwidth
@@ -270,26 +267,34 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
         return Profiled(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
     if model != "rar":
         raise UsageError(f"model {model!r}: expected rar or fixed")
-    num_gpus, count = frame["num_gpus"].to_numpy(), table.num_jobs
-    few = _fewest(num_gpus, vc_index(table, cluster), cluster)
-    few_recorded, recorded_on = fewest_recorded(table, cluster.recorded_on), cluster.recorded_on.network
-    as_recorded = recorded_on == cluster.network and np.array_equal(few, few_recorded)
+    (num_gpus, count), recorded_on = (
+        (frame["num_gpus"].to_numpy(), table.num_jobs),
+        cluster.recorded_on.network,
+    )
+    few, across = _at_best(num_gpus, vc_index(table, cluster), cluster)
+    few_recorded, across_then = _at_best(num_gpus, _known_vc(table, cluster.recorded_on), cluster.recorded_on)
+    as_recorded = (
+        recorded_on == cluster.network and across is across_then is None and np.array_equal(few, few_recorded)
+    )
     given = floats(frame, "iterations") if "iterations" in frame.columns else None
     gradient, compute, silent = _gradient_and_compute(frame, seed)
     found = Profiled(np.empty(count, np.uint64), gradient, compute, *(np.empty(count) for _ in range(3)))
     takes, ends, started, counted, short = np.empty((5, count), bool)
     for first in range(0, count, _BLOCK):  # what is between fits in the cache
         rows = slice(first, first + _BLOCK)
+        then = few_recorded[rows], recorded_on, _of(across_then, rows)
         if given is not None:
             left = duration[rows] / given[rows] - iteration_time(
-                *(num_gpus[rows], gradient[rows], np.zeros_like(given[rows]), few_recorded[rows]), recorded_on
+                *(num_gpus[rows], gradient[rows], np.zeros_like(given[rows])), *then
             )
             derived = silent[rows] & ~np.isnan(given[rows])
             compute[rows] = np.where(derived, np.maximum(0.0, left), compute[rows])
         ring = num_gpus[rows], gradient[rows], compute[rows]
-        tau0 = iteration_time(*ring, few[rows], cluster.network)
-        alone = iteration_time(*ring, np.ones_like(ring[0]), cluster.network)
-        recorded = tau0 if as_recorded else iteration_time(*ring, few_recorded[rows], recorded_on)
+        tau0, alone = (
+            iteration_time(*ring, few[rows], cluster.network, _of(across, rows)),
+            iteration_time(*ring, np.ones_like(ring[0]), cluster.network),
+        )
+        recorded = tau0 if as_recorded else iteration_time(*ring, *then)
         with np.errstate(all="ignore"):  # what is beyond all measure is refused below
             iterations = np.maximum(1.0, np.rint(duration[rows] / recorded))
             if given is not None:
@@ -311,7 +316,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     if row is not None:
         one = slice(row, row + 1)
         ring = num_gpus[one], found.gradient_bytes[one], found.compute_time[one]
-        each = iteration_time(*ring, few_recorded[one], recorded_on)[0]
+        each = iteration_time(*ring, few_recorded[one], recorded_on, _of(across_then, one))[0]
         raise InputError(
             f"a duration of at most {MAX_COUNT} iterations (of {each:.3g} s each)",
             file=table.source,
@@ -325,32 +330,26 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     return found
 
 
-def least_work(table: JobTable, cluster: Cluster, profiled: Profiled, *, model: str) -> Floats:
-    """GPU-seconds that no run of each job falls below, wherever it runs and whatever GPUs it may hold.
+def _at_best(
+    num_gpus: NDArray[np.uint32], vc: NDArray[Any] | None, cluster: Cluster
+) -> tuple[NDArray[np.uint32], Floats | None]:
+    """The fewest servers for each job, and the bandwidth between them."""
+    few = fewest_of(num_gpus, vc, cluster)
+    return few, at_best(cluster, num_gpus, few, vc)
 
-    A ring of fewer members is no slower, its samples count for more, and beyond the fewest servers only the
-    second can make one faster (docs/bound.md#run-times-and-work).
-    """
-    least = gpus_of(table.frame, "min_gpus")
-    asked = table.frame["num_gpus"].to_numpy() / efficiency(table.frame, least)
-    if model == "fixed":
-        return asked * profiled.ideal_run_time
-    few = _fewest(least, vc_index(table, cluster), cluster)
-    one, two = (
-        iteration_time(least, profiled.gradient_bytes, profiled.compute_time, servers, cluster.network)
-        for servers in (few, np.maximum(few, 2))
-    )
-    return asked * (profiled.iterations * np.minimum(one, two))
+
+def _of(column: Floats | None, rows: slice) -> Floats | None:
+    return None if column is None else column[rows]
 
 
 def fewest(table: JobTable, cluster: Cluster) -> NDArray[np.uint32]:
     """The fewest servers of the cluster, or of the job's virtual cluster, that hold each job."""
-    return _fewest(table.frame["num_gpus"].to_numpy(), vc_index(table, cluster), cluster)
+    return fewest_of(table.frame["num_gpus"].to_numpy(), vc_index(table, cluster), cluster)
 
 
 def fewest_recorded(table: JobTable, recorded: Cluster) -> NDArray[np.uint32]:
     """The same of the cluster that recorded the trace; a job of none of its virtual clusters counts all."""
-    return _fewest(table.frame["num_gpus"].to_numpy(), _known_vc(table, recorded), recorded)
+    return fewest_of(table.frame["num_gpus"].to_numpy(), _known_vc(table, recorded), recorded)
 
 
 def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
@@ -449,7 +448,9 @@ def _known_vc(table: JobTable, cluster: Cluster) -> NDArray[np.int64] | None:
     ).to_numpy()
 
 
-def _fewest(num_gpus: NDArray[np.uint32], index: NDArray[Any] | None, cluster: Cluster) -> NDArray[np.uint32]:
+def fewest_of(
+    num_gpus: NDArray[np.uint32], index: NDArray[Any] | None, cluster: Cluster
+) -> NDArray[np.uint32]:
     """The fewest servers of each job; `index`: its virtual cluster, -1 for the whole cluster."""
     fewest = fewest_servers(num_gpus, cluster.server_gpus)
     for number, name in enumerate(cluster.vc_names if index is not None else ()):

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.cluster.fabric import at_best
 from ringbco.cluster.spec import RECORDED, Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
@@ -30,7 +31,8 @@ def apart(table: JobTable, recorded: Cluster, profiled: Profiled | None = None) 
         except InputError:  # a replay says which job is at fault
             return []
     ring = frame["num_gpus"].to_numpy(), profiled.gradient_bytes, profiled.compute_time
-    tau = iteration_time(*ring, fewest_recorded(table, recorded), recorded.network)
+    few = fewest_recorded(table, recorded)
+    tau = iteration_time(*ring, few, recorded.network, at_best(recorded, ring[0], few))
     # Of jobs that no replay by duration takes the quotient may have no end.
     ratio = profiled.iterations * tau / np.maximum(frame["duration"].to_numpy(), LEAST_SECONDS)
     given = frame["iterations"].is_not_null().to_numpy()

@@ -47,6 +47,8 @@ MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0
 """Beyond it float64 cannot tell seconds apart; such times are probably in a shorter unit."""
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
+TIERS: Final = ("within_tier", "segment_tier")
+"""Columns that name a tier of the cluster."""
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
 _DATED: Final = re.compile(r"\s*\d{4}[-/]\d\d?[-/]\d\d?")
 _INTEGERS: Final = (pl.UInt32, pl.UInt64, pl.Int32)
@@ -104,7 +106,7 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     by_name = {column.name: column for column in columns}
     faults += _beyond_num_gpus(by_name, as_text) + _shares_of_gangs(by_name, as_text)
     faults += _chained(by_name, as_text)
-    faults += _uneven_pods(by_name, as_text)
+    faults += _uneven_pods(by_name, as_text) + _uneven_segments(by_name, as_text)
     faulty_names = {fault.column for fault in faults}
     return [column for column in columns if column.name not in faulty_names], faults
 
@@ -193,9 +195,41 @@ def _uneven_pods(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
     return faults
 
 
+def _uneven_segments(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
+    """The faults of segments: no divisor of num_gpus, no whole pods, of an elastic job, without a tier."""
+    names = [name for name in ("segment", "segment_tier") if name in columns]
+    faults = []
+    for name, other in (("segment", "segment_tier"), ("segment_tier", "segment")):
+        if name in names:
+            there = columns[name].is_not_null()
+            alone = there if other not in names else there & columns[other].is_null()
+            if alone.any():
+                rule, mend = f"nothing where {other} is empty", f"fill in {other}, or leave both out"
+                faults.append(Fault(name, alone, columns[name], rule, rule, mend))
+    if "segment" not in names:
+        return faults
+    segment, asked, mend = columns["segment"], columns["num_gpus"], COLUMNS["segment"].mend(as_text)
+    wrong = {"num_gpus": ("a divisor of num_gpus", (asked % segment) != 0)}
+    for name in ("min_gpus", "max_gpus"):
+        if name in columns:
+            wrong[name] = (f"nothing for a job whose {name} is not num_gpus", columns[name] != asked)
+    if "gpu_share" in columns:
+        wrong["gpu_share"] = ("nothing for a job with a gpu_share", columns["gpu_share"].is_not_null())
+    if "gpus_per_pod" in columns:
+        wrong["gpus_per_pod"] = ("a multiple of gpus_per_pod", (segment % columns["gpus_per_pod"]) != 0)
+    for name, (rule, is_wrong) in wrong.items():
+        bad = (is_wrong & segment.is_not_null()).fill_null(False)
+        if bad.any():
+            has = f"{name} {show_value(columns[name][int(bad.arg_max() or 0)])}"
+            faults.append(Fault("segment", bad, segment, rule, f"{rule}; this row has {has}", mend, has))
+    return faults
+
+
 def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, list[Fault]]:
     """A column in its canonical dtype, null where it breaks its rule, and what is wrong with it."""
     made, fault = check_column(series, COLUMNS[series.name], source, as_text)
+    if series.name in TIERS:
+        made = made.replace("", None)
     faults = [] if fault is None else [fault]
     return made, faults + (_repeated(series) if series.name == "job_id" else [])
 

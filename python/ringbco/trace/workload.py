@@ -21,7 +21,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
-from ringbco.trace import chains, gpu_type_choices, measured, pods, profiles, records
+from ringbco.trace import chains, forms, gpu_type_choices, measured, profiles, records
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import warnings_of
@@ -89,9 +89,8 @@ class Workload:
                 len(self.cluster.types)
             )
             columns["types"] = None if found is None else found.columns()
-        if self.columns["pods"] is not None:
-            of, sizes = self.columns["pods"]
-            columns["pods"] = pods.by_size(sizes[of[rows]])
+        if self.columns["forms"] is not None:
+            columns["forms"] = forms.part(self.columns["forms"], rows)
         searched = None if self.trials is None else self.trials.part(rows)
         columns["trials"] = None if searched is None else searched.columns()
         if self.columns["chains"] is not None:
@@ -202,7 +201,7 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
         "gradient_bytes": profiled.gradient_bytes,
         "compute_time": profiled.compute_time,
         "range": gpu_range(frame),
-        "pods": pods.by_size(pods.gpus_per_pod(frame)),
+        "forms": forms.forms(table, cluster.tiers),
         "noise": noise(frame),
         "types": types,
         "rates": speeds,

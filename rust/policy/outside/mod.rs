@@ -208,7 +208,7 @@ impl Outside {
         let Some(placement) = placement.filter(|&placement| placement != self.options.placement) else { return };
         let own = Options { placement, ..self.options.clone() };
         let other = self.placers.entry(placement.name()).or_insert_with(|| Placer::new(&own));
-        state.cluster.keep(other.needs());
+        state.keep_indexes(other.needs());
         if other.needs().loss {
             state.weigh();
         }

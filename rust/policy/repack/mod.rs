@@ -26,6 +26,7 @@ use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use class_queues::{ClassQueues, Rank};
+use overdue::{in_tier, is_bound};
 use predicted_run_times::PredictedRunTimes;
 use priority_class::PriorityClasses;
 use relocation::{Relocation, Requester};
@@ -123,12 +124,13 @@ fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, u
 impl<F: RunTimes> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, run_times: impl FnOnce(ClassQueues) -> F) -> Self {
         let classes_of_priority = PriorityClasses::new(setting);
+        let binds = setting.jobs.first_in_tiers().is_some();
         Self {
             server_index: ServerIndex::new(setting, run_times(classes_of_priority.queues())),
             candidates: Candidates::default(),
             evicts: setting.has_standing(),
-            is_thorough: setting.has_standing() || setting.server_types.is_some(),
-            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none(),
+            is_thorough: setting.has_standing() || setting.server_types.is_some() || binds,
+            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none() && !binds,
             evicted: Vec::new(),
             barren: Vec::new(),
             is_other: false,
@@ -461,7 +463,8 @@ impl<F: RunTimes> Repack<F> {
                 }
                 _ => Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates),
             };
-            match found {
+            match found.filter(|relocation| in_tier(state, job, relocation)) {
+                None if is_bound(state, job) => {}
                 None => self.failed.push((units, pool)),
                 Some(relocation) if self.pays(state, &relocation, waits) => {
                     self.carry_out(state, job, &relocation);

@@ -140,6 +140,16 @@ impl Overdue {
     }
 }
 
+/// Returns whether a job must lie in a tier, or in segments: another job of its size may find place where it does not.
+pub(super) fn is_bound<S: Speed>(state: &ClusterState<'_, S>, job: Job) -> bool {
+    state.placer.binds(state.jobs.form(job.index()))
+}
+
+/// Returns whether a plan puts a job where it may lie.
+pub(super) fn in_tier<S: Speed>(state: &ClusterState<'_, S>, job: Job, relocation: &Relocation) -> bool {
+    !is_bound(state, job) || state.check_tiers(job, &relocation.parts).is_ok()
+}
+
 impl<F: RunTimes> Repack<F> {
     /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
     pub(super) fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
@@ -182,11 +192,12 @@ impl<F: RunTimes> Repack<F> {
                 let run = self.run(state, job);
                 let requester = self.requester(state, job, pool, priority_class, (run, work, strain));
                 match Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates) {
-                    Some(relocation) => {
+                    Some(relocation) if in_tier(state, job, &relocation) => {
                         self.carry_out(state, job, &relocation);
                         continue 'urgent;
                     }
-                    None => failed.push((units, pool)),
+                    _ if is_bound(state, job) => {}
+                    _ => failed.push((units, pool)),
                 }
             }
             self.tries_to_evict(state, job);

@@ -128,12 +128,12 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
 }
 
 /// Compares a run with the reference model's. Returns the preemptions.
-fn compare<S: Speed + Copy>(setting: &Setting<'_>, speed: S, renew_share: usize) -> u64 {
+fn compare<S: Speed>(setting: &Setting<'_>, speed: S, renew_share: usize) -> u64 {
     let options = setting.options;
     let quick = Gittins { renew_share, ..Gittins::new(options) };
     let (queues, interval) = (Tiresias::new(options), options.interval());
     let slow = SlowGittins { queues, interval, samples: SlowSamples::default(), fresh: Vec::new(), renew_share };
-    let ((outcome, preemptions), (expected, _)) = (run(setting, speed, quick), run(setting, speed, slow));
+    let ((outcome, preemptions), (expected, _)) = (run(setting, speed.clone(), quick), run(setting, speed, slow));
     assert_eq!(outcome, expected);
     preemptions
 }
@@ -240,7 +240,7 @@ fn runs_are_those_of_the_slow_twin() {
         let few = FewestServers::new(&server_gpus);
         let numbers: Vec<u32> = (0..rows.len() as u32).collect();
         let network = Network { inter_bandwidth: 1e9, ..Network::default() };
-        let setting = Setting::new(jobs.view(), &numbers, &server_gpus, &few, network, &options);
+        let setting = Setting::new(jobs.view(), &numbers, &server_gpus, &few, network.clone(), &options);
         let stopped = if rar {
             compare(&setting, RingSpeed { network }, renew_share)
         } else {

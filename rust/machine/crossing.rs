@@ -1,0 +1,97 @@
+//! Feeds what a network of tiers leaves each spanning stay into its pace (docs/tiers.md).
+//!
+//! For example, when the second of three jobs on an uplink ends, the other two run faster from that instant on.
+
+use super::cluster_state::ClusterState;
+use crate::ids::Slot;
+use crate::outcome::Crossings;
+use crate::speed::{Speed, thousandths};
+
+impl<S: Speed> ClusterState<'_, S> {
+    /// Adds a spanning stay to the links that it crosses.
+    pub(super) fn cross(&mut self, slot: Slot) {
+        let Some(fabric) = &mut self.fabric else { return };
+        let stay = &self.stays[slot.index()];
+        let intensity = self.jobs.intensity.map_or(1.0, |intensity| intensity[stay.job.index()]);
+        fabric.join(slot, &stay.parts, thousandths(intensity));
+        let progress = self.progress_time(slot);
+        if let Some(fabric) = &mut self.fabric {
+            fabric.crossing(slot).counted = progress;
+        }
+    }
+
+    /// Removes a spanning stay from the links that it crosses.
+    pub(super) fn uncross(&mut self, slot: Slot) {
+        self.count_uplinks(slot);
+        if let Some(fabric) = &mut self.fabric {
+            fabric.leave(slot);
+        }
+    }
+
+    /// Updates bandwidth, pace and end of the stays whose links changed.
+    pub(super) fn settle_crossings(&mut self) {
+        let Some(fabric) = &mut self.fabric else { return };
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.clear();
+        fabric.drain_changed(&mut dirty);
+        for &slot in &dirty {
+            self.count_uplinks(slot);
+            let Some(fabric) = &mut self.fabric else { break };
+            let own = fabric.update(slot);
+            if !S::COUPLED {
+                continue;
+            }
+            let stay = &mut self.stays[slot.index()];
+            self.out.crossings.slowed[stay.job.index()] |= own.bandwidth < own.own;
+            let servers = stay.parts.len() as u32;
+            own.share = 0.0;
+            if own.without > own.bandwidth {
+                let mut apart = stay.pace;
+                self.speed.feel(&mut apart, own.without);
+                let without = self.speed.unit(&apart, servers, stay.contention);
+                self.speed.feel(&mut apart, own.bandwidth);
+                let with = self.speed.unit(&apart, servers, stay.contention);
+                own.share = (with - without) / with;
+            }
+            self.speed.feel(&mut stay.pace, own.bandwidth);
+            if stay.set_pace(&self.speed, self.now, self.clock) {
+                self.set_end(slot);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// Writes what a stay met, which ends.
+    pub(super) fn tell_crossing(&mut self, slot: Slot) {
+        let Some(fabric) = &mut self.fabric else { return };
+        let (own, job) = (fabric.crossing(slot), self.stays[slot.index()].job.index());
+        let Crossings { most, own: bandwidth, .. } = &mut self.out.crossings;
+        most[job] = most[job].max(own.most);
+        bandwidth[job] = own.own;
+    }
+
+    /// Returns the bandwidth of a stay, bytes/s, if it were alone and there were no uplinks; 0 where equation 7 gives it.
+    pub(super) fn own_bandwidth(&self, slot: Slot) -> f64 {
+        let spans = self.stays[slot.index()].parts.len() > 1;
+        self.fabric.as_ref().filter(|_| spans).map_or(0.0, |fabric| fabric.own(slot))
+    }
+
+    /// Adds the time that its uplinks cost a stay since this was last called.
+    fn count_uplinks(&mut self, slot: Slot) {
+        let progress = self.progress_time(slot);
+        let Some(fabric) = &mut self.fabric else { return };
+        let own = fabric.crossing(slot);
+        let passed = self.clock.seconds(progress) - self.clock.seconds(own.counted);
+        own.counted = progress;
+        if own.share > 0.0 && passed > 0.0 {
+            self.out.crossings.uplinks[self.stays[slot.index()].job.index()] += passed * own.share;
+        }
+    }
+
+    /// Returns the time in which a stay made progress so far (machine time).
+    fn progress_time(&self, slot: Slot) -> f64 {
+        let stay = &self.stays[slot.index()];
+        let saving = self.saving.map_or(0.0, |cost| stay.saves.taken(self.now, cost));
+        f64::max(0.0, self.now - stay.from - saving)
+    }
+}

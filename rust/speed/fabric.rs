@@ -1,0 +1,306 @@
+//! Computes the bandwidth of spanning jobs in a network of tiers (docs/tiers.md).
+//!
+//! A spanning job crosses the links of its servers and the uplink of each group that holds some of its GPUs but not all.
+//! Invariant: `sum` of a link adds up the flows of the stays that cross it, in thousandths by intensity, and `members`
+//! names each of them with its place in that stay's own list, where the place here is. So a stay joins and leaves in
+//! its number of links. For example, two jobs of one flow and intensity 1 on an uplink give it a sum of 2,000.
+
+use crate::cluster::{Network, Tier};
+use crate::ids::{Server, Slot};
+
+/// The links of one kind: those of the servers, or the uplinks of a tier.
+#[derive(Clone, Debug)]
+struct Level {
+    /// The group of each server; empty for the links of the servers.
+    group: Vec<u32>,
+    /// The number of its first link.
+    first: usize,
+    capacity: f64,
+    contention_share: f64,
+    degradation: f64,
+    /// The bandwidth of a gang in one of its groups.
+    inside: Option<f64>,
+}
+
+/// A link.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    /// Flows that cross it, in thousandths, each times its job's intensity.
+    sum: u64,
+    /// The stays that cross it, each with its place in that stay's list.
+    members: Vec<(Slot, u32)>,
+    is_changed: bool,
+}
+
+/// A link of a stay.
+#[derive(Clone, Copy, Debug)]
+struct Crossed {
+    link: u32,
+    /// The stay's place among the link's members.
+    place: u32,
+    level: u32,
+}
+
+/// What a stay gets of the links that it crosses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crossing {
+    links: Vec<Crossed>,
+    flows: u32,
+    /// `flows` in thousandths, times its job's intensity.
+    weight: u64,
+    /// Its bandwidth, bytes/s, if nobody else were there and no uplink.
+    pub(crate) own: f64,
+    /// Its bandwidth, bytes/s; `without`: if there were no uplinks.
+    pub(crate) bandwidth: f64,
+    pub(crate) without: f64,
+    /// The largest n that it met at an uplink.
+    pub(crate) most: f64,
+    /// The part of its time with progress that its uplinks cost, and how much such time was counted so far (machine
+    /// time).
+    pub(crate) share: f64,
+    pub(crate) counted: f64,
+}
+
+/// All links, and the stays that cross them.
+#[derive(Clone, Debug)]
+pub(crate) struct Fabric {
+    levels: Vec<Level>,
+    links: Vec<Link>,
+    intra: f64,
+    inter: f64,
+    gpu_nics: bool,
+    /// By slot.
+    crossings: Vec<Crossing>,
+    changed: Vec<u32>,
+    /// Stays that joined since the last drain.
+    joined: Vec<Slot>,
+    drains: u64,
+    found: Vec<u64>,
+    groups: Vec<(u32, u32)>,
+}
+
+/// The thousandths of a contender that a job is.
+pub(crate) fn thousandths(intensity: f64) -> u64 {
+    (1000.0 * intensity).round_ties_even() as u64
+}
+
+impl Fabric {
+    /// Returns the links between servers; `None` where the spanning jobs on each server say it all.
+    ///
+    /// `coupled`: whether jobs slow each other down; otherwise only uplinks matter, which count who crosses them.
+    /// `weighed`: whether jobs have intensities. Where xi1 of the network is 0, nobody slows anybody.
+    pub(crate) fn new(
+        network: &Network,
+        tiers: &[Tier],
+        servers: usize,
+        coupled: bool,
+        weighed: bool,
+    ) -> Option<Box<Self>> {
+        if tiers.is_empty() && !(coupled && (network.gpu_nics || weighed)) {
+            return None;
+        }
+        let mut levels = vec![Level {
+            group: Vec::new(),
+            first: 0,
+            capacity: network.inter_bandwidth,
+            contention_share: network.contention_share,
+            degradation: network.degradation,
+            inside: None,
+        }];
+        let mut links = if network.gpu_nics { 0 } else { servers };
+        let shares = network.contention_share > 0.0;
+        for tier in tiers {
+            levels.push(Level {
+                group: tier.group.clone(),
+                first: links,
+                capacity: tier.bandwidth,
+                contention_share: if shares { tier.contention_share } else { 0.0 },
+                degradation: tier.degradation,
+                inside: tier.inside,
+            });
+            links += tier.groups();
+        }
+        Some(Box::new(Self {
+            levels,
+            links: vec![Link::default(); links],
+            intra: network.intra_bandwidth,
+            inter: network.inter_bandwidth,
+            gpu_nics: network.gpu_nics,
+            crossings: Vec::new(),
+            changed: Vec::new(),
+            joined: Vec::new(),
+            drains: 0,
+            found: Vec::new(),
+            groups: Vec::new(),
+        }))
+    }
+
+    /// Adds a spanning stay. `thousandths`: by its job's intensity.
+    pub(crate) fn join(&mut self, slot: Slot, parts: &[(Server, u32)], thousandths: u64) {
+        if self.crossings.len() <= slot.index() {
+            self.crossings.resize(slot.index() + 1, Crossing::default());
+            self.found.resize(slot.index() + 1, 0);
+        }
+        let mut links = std::mem::take(&mut self.crossings[slot.index()].links);
+        links.clear();
+        let domain = self.uplinks(parts, &mut links);
+        if !self.gpu_nics && domain.is_none() {
+            links.extend(parts.iter().map(|part| Crossed { link: part.0.number(), place: 0, level: 0 }));
+        }
+        let flows = if self.gpu_nics { parts.iter().map(|part| part.1).min().unwrap_or(1) } else { 1 };
+        let weight = u64::from(flows) * thousandths;
+        for (at, crossed) in links.iter_mut().enumerate() {
+            let link = &mut self.links[crossed.link as usize];
+            crossed.place = link.members.len() as u32;
+            link.members.push((slot, at as u32));
+            link.sum += weight;
+            Self::note(&mut self.changed, link, crossed.link);
+        }
+        let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
+        let own = domain.map_or(nic, |inside| inside.min(self.intra));
+        self.crossings[slot.index()] =
+            Crossing { links, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() };
+        self.joined.push(slot);
+    }
+
+    /// Adds the uplinks that a gang crosses. Returns the bandwidth inside its domain, if it lies in one.
+    fn uplinks(&mut self, parts: &[(Server, u32)], links: &mut Vec<Crossed>) -> Option<f64> {
+        let groups = &mut self.groups;
+        groups.clear();
+        groups.extend(parts.iter().map(|part| (0, part.0.number())));
+        for (number, level) in self.levels.iter().enumerate().skip(1) {
+            if groups.len() > 1 {
+                groups.iter_mut().for_each(|own| own.0 = level.group[own.1 as usize]);
+                groups.sort_unstable();
+                groups.dedup_by_key(|own| own.0);
+            }
+            if groups.len() > 1 {
+                let crossed =
+                    |own: &(u32, u32)| Crossed { link: level.first as u32 + own.0, place: 0, level: number as u32 };
+                links.extend(groups.iter().map(crossed));
+            } else if level.inside.is_some() {
+                return level.inside;
+            }
+        }
+        None
+    }
+
+    /// Removes a spanning stay.
+    pub(crate) fn leave(&mut self, slot: Slot) {
+        let links = std::mem::take(&mut self.crossings[slot.index()].links);
+        let weight = self.crossings[slot.index()].weight;
+        for &Crossed { link: number, place, .. } in &links {
+            let link = &mut self.links[number as usize];
+            let place = place as usize;
+            link.members.swap_remove(place);
+            link.sum -= weight;
+            let moved = link.members.get(place).copied();
+            Self::note(&mut self.changed, link, number);
+            if let Some((other, own)) = moved {
+                self.crossings[other.index()].links[own as usize].place = place as u32;
+            }
+        }
+        self.crossings[slot.index()].links = links;
+        self.joined.retain(|&joined| joined != slot);
+    }
+
+    fn note(changed: &mut Vec<u32>, link: &mut Link, number: u32) {
+        if !std::mem::replace(&mut link.is_changed, true) {
+            changed.push(number);
+        }
+    }
+
+    /// Moves the stays that joined, or cross a link that changed, since the last call to `members`, each once.
+    pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
+        self.drains += 1;
+        let Self { changed, links, joined, found, drains, .. } = self;
+        let mut take = |slot: Slot| {
+            if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
+                members.push(slot);
+            }
+        };
+        joined.drain(..).for_each(&mut take);
+        for number in changed.drain(..) {
+            let link = &mut links[number as usize];
+            link.is_changed = false;
+            link.members.iter().for_each(|member| take(member.0));
+        }
+    }
+
+    /// Computes anew what a stay gets. Returns its state.
+    pub(crate) fn update(&mut self, slot: Slot) -> &mut Crossing {
+        let own = &mut self.crossings[slot.index()];
+        (own.bandwidth, own.without) = (own.own, own.own);
+        let flows = f64::from(own.flows);
+        for crossed in &own.links {
+            let level = &self.levels[crossed.level as usize];
+            let others = self.links[crossed.link as usize].sum - own.weight;
+            let contenders = (1000 * u64::from(own.flows) + others) as f64 / 1000.0;
+            let k = f64::max(flows, level.contention_share * contenders);
+            let bandwidth = level.capacity * flows / (k + level.degradation * (k - flows));
+            own.bandwidth = own.bandwidth.min(bandwidth);
+            if crossed.level == 0 {
+                own.without = own.without.min(bandwidth);
+            } else {
+                own.most = own.most.max(contenders);
+            }
+        }
+        own
+    }
+
+    /// Returns the bandwidth of a stay if nobody else were there and no uplink, bytes/s.
+    pub(crate) fn own(&self, slot: Slot) -> f64 {
+        self.crossings[slot.index()].own
+    }
+
+    /// Returns what a stay gets.
+    pub(crate) fn crossing(&mut self, slot: Slot) -> &mut Crossing {
+        &mut self.crossings[slot.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(servers: &[u32]) -> Vec<(Server, u32)> {
+        servers.iter().map(|&server| (Server::new(server), 1)).collect()
+    }
+
+    #[test]
+    fn stays_share_the_uplinks_that_they_cross() {
+        let tier = |servers: u32, bandwidth: f64, inside| Tier {
+            group: (0..8).map(|server| server / servers).collect(),
+            bandwidth,
+            contention_share: 1.0,
+            degradation: 0.0,
+            inside,
+        };
+        let tiers = [tier(2, 12.0, Some(100.0)), tier(4, 12.0, None)];
+        let network = Network { inter_bandwidth: 20.0, contention_share: 1.0, degradation: 0.0, ..Network::default() };
+        let mut fabric = Fabric::new(&network, &tiers, 8, true, false).expect("there are tiers");
+        let (a, b, c) = (Slot::new(0), Slot::new(1), Slot::new(2));
+        fabric.join(a, &parts(&[0, 2]), 1000);
+        fabric.join(b, &parts(&[0, 1]), 1000); // in a domain
+        fabric.join(c, &parts(&[1, 3, 4]), 500);
+        let mut members = Vec::new();
+        fabric.drain_changed(&mut members);
+        members.sort_unstable();
+        assert_eq!(members, [a, b, c]);
+        // a meets c at the racks: 12 / 1.5; c meets a there, and nobody above.
+        let got = |fabric: &mut Fabric, slot| {
+            let own = fabric.update(slot);
+            (own.bandwidth, own.without, own.most)
+        };
+        assert_eq!(got(&mut fabric, a), (8.0, 20.0, 1.5));
+        assert_eq!(got(&mut fabric, b), (100.0, 100.0, 0.0));
+        assert_eq!(got(&mut fabric, c), (6.0, 20.0, 2.0));
+        fabric.leave(a);
+        members.clear();
+        fabric.drain_changed(&mut members);
+        assert_eq!(members, [c]);
+        assert_eq!(got(&mut fabric, c), (12.0, 20.0, 2.0));
+        fabric.leave(c);
+        assert!(fabric.links.iter().all(|link| link.members.is_empty() && link.sum == 0));
+    }
+}
