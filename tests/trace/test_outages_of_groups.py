@@ -14,7 +14,7 @@ import ringbco
 from conftest import Invoke
 from ringbco.cluster.spec import Cluster
 from ringbco.cluster.tiers import Tier
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 from ringbco.trace.outages import Maintenance, Outages
 from ringbco.trace.side_table import ReadContext
 
@@ -186,3 +186,82 @@ def test_a_run(tmp_path: Path, invoke: Invoke) -> None:
     outcome = ringbco.replay("j.csv", "c.toml", policy="fifo", outages="o.csv")
     assert outcome.outages is not None
     assert outcome.outages["server"].to_list() == [0, 1, 4]
+
+
+# Drawn at random
+
+
+RACKED = Cluster([2] * 7, tiers=(Tier("rack", 1e9, 3), Tier("pod", 1e9, groups=tuple("aaabbbb"))))
+USUAL: dict[str, Any] = {"mtbf": "2d", "mttr": "3h", "days": 200, "seed": 4}
+
+
+def test_servers_of_a_group_fail_together() -> None:
+    found = ringbco.outages(RACKED, tier="rack", **USUAL).frame
+    times = [found.filter(server=server).select("down_at", "up_at") for server in range(7)]
+    assert all(each.height > 50 for each in times)
+    assert [server for server in range(7) if times[server].equals(times[0])] == [0, 1, 2]
+    assert [server for server in range(7) if times[server].equals(times[3])] == [3, 4, 5]
+    assert not set(times[0]["down_at"]) & set(times[3]["down_at"])
+    assert found["server"].is_sorted()
+    # Up for two days on average, and down for three hours: about 94 outages of each group.
+    groups = found.filter(pl.col("server").is_in([0, 3, 6]))
+    assert groups.height == pytest.approx(3 * 200 / 2.125, rel=0.2)
+
+
+def test_groups_of_another_tier_have_times_of_their_own() -> None:
+    racks, pods = (ringbco.outages(RACKED, tier=tier, **USUAL).frame for tier in ("rack", "pod"))
+    single = ringbco.outages(RACKED, **USUAL).frame
+    assert not set(racks["down_at"]) & (set(pods["down_at"]) | set(single["down_at"]))
+    assert ringbco.outages(RACKED, tier="server", **USUAL).frame.equals(single)
+    fewer = Cluster([2] * 6, tiers=(Tier("rack", 1e9, 3),))
+    assert ringbco.outages(fewer, tier="rack", **USUAL).frame.equals(racks.filter(pl.col("server") < 6))
+
+
+@pytest.mark.parametrize(
+    ("tier", "cluster", "told"),
+    [
+        ("rock", RACKED, "'rock': expected server, or a tier of the cluster (rack, pod); did you mean rack?"),
+        ("rack", Cluster([1]), "'rack': expected server, or a tier of the cluster (it has none)"),
+    ],
+)
+def test_a_tier_that_is_none(tier: str, cluster: Cluster, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ringbco.outages(cluster, tier=tier, **USUAL)
+    assert str(caught.value) == f"option tier: {told}"
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [3.0]})
+    with pytest.raises(UsageError) as caught:
+        ringbco.replay(jobs, cluster, policy="fifo", outages=f"draw:mtbf=1d,mttr=1h,tier={tier}")
+    assert str(caught.value) == f"option tier: {told}"
+
+
+def test_a_draw_of_a_run_is_that_of_the_command(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "c.toml").write_text(FILE)
+    (tmp_path / "j.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,2,90000\nb,0,4,90000\n")
+    words = ("--cluster", "c.toml", "--mtbf", "1d", "--mttr", "1h", "--days", "30", "--tier", "rack")
+    assert invoke("outages", *words, "--seed", "3", "-o", "o.parquet", "-q").returncode == 0
+    draw = ("--outages", "draw:mtbf=1d,mttr=1h,seed=3,tier=rack")
+    ran = invoke("replay", "j.csv", "--cluster", "c.toml", "--policy", "fifo", *draw, "-o", "r", "-q")
+    assert ran.returncode == 0, ran.stderr
+    drawn, run = (pl.read_parquet(path) for path in (tmp_path / "o.parquet", tmp_path / "r/outages.parquet"))
+    last = float(run["down_at"].max())  # type: ignore[arg-type]
+    assert run.height > 4
+    columns = ["server", "down_at", "up_at"]
+    assert run.select(columns).equals(drawn.filter(pl.col("down_at") <= last).select(columns))
+    assert invoke("audit", "r").returncode == 0
+    said = invoke("outages", *words, "--tier", "rock", "-o", "x.parquet")
+    assert (said.returncode, said.stdout) == (2, "")
+
+
+def test_a_job_that_no_rack_lets_end_is_refused() -> None:
+    """On two racks of three servers a job of all GPUs fails with each rack: as one of two servers would."""
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [12], "duration": [36_000.0]})
+    options: dict[str, Any] = {"policy": "fifo", "model": "fixed", "checkpoint_interval": float("inf")}
+    racks = Cluster([2] * 6, tiers=(Tier("rack", 1e9, 3),))
+    with pytest.raises(UsageError, match="at most 10,000,000 are drawn") as of_racks:
+        ringbco.replay(jobs, racks, outages="draw:mtbf=3000,mttr=60,tier=rack", **options)
+    with pytest.raises(UsageError) as of_servers:
+        ringbco.replay(jobs, "2x6", outages="draw:mtbf=3000,mttr=60", **options)
+    counts = [
+        float(str(error.value).split("after ")[1].split(" outages")[0]) for error in (of_racks, of_servers)
+    ]
+    assert counts[0] == pytest.approx(3 * counts[1], rel=0.1)  # a row for each server of a rack
