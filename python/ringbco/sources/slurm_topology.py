@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ringbco.cluster.hostlist import expand
-from ringbco.errors import InputError, nearest
+from ringbco.errors import ABSENT, InputError, nearest
 
 _PAIR: Final = re.compile(r'([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
 _KEYS: Final = {
@@ -52,11 +52,10 @@ class _File:
         self.lines = [self._parsed(number, line) for number, line in _logical(text)]
 
     def error(
-        self, number: int | None, expected: str, value: str | None = None, hint: str = ""
+        self, number: int | None, expected: str, value: object = ABSENT, hint: str | None = None
     ) -> InputError:
         """The error for a line."""
-        told = {} if value is None else {"value": value}
-        return InputError(expected, file=self._path, line=number, hint=hint or None, **told)
+        return InputError(expected, file=self._path, line=number, value=value, hint=hint)
 
     def _parsed(self, number: int, line: str) -> _Line:
         pairs = _PAIR.findall(line)
@@ -149,7 +148,7 @@ def _parents(file: _File, lines: Sequence[_Line], by_name: Mapping[str, _Line]) 
         for name in line.names:
             if name not in by_name:
                 near = nearest(name, by_name)
-                hint = f"did you mean {near}?" if near else ""
+                hint = f"did you mean {near}?" if near else None
                 raise file.error(line.number, "switches that have a SwitchName= of their own", name, hint)
             if parents.setdefault(name, line.name) != line.name:
                 expected = f"each switch, and its nodes, under one switch; {parents[name]} has it, too"
