@@ -306,7 +306,7 @@ def _tiers(
 ) -> dict[str, Labels]:
     """The groups of each node by --topology, and a note on what is left to fill in.
 
-    others: known nodes that are no servers, None where nobody knows.
+    others: known nodes that are no servers, None where that is not known.
     """
     if options.topology is None:
         return {}

@@ -106,7 +106,7 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 def read_topology(path: Path, nodes: Sequence[str], others: frozenset[str] | None) -> dict[str, Labels]:
     """The groups of each node: tiers switch1, switch2, .. from the nodes up, or block.
 
-    nodes: the cluster's servers. others: nodes that are known and no servers; None where nobody knows, and
+    nodes: the cluster's servers. others: nodes that are known and no servers. Where they are not known, None,
     nodes of the file that are no servers are passed over. Raises InputError, naming the line.
     """
     file = _File(path)
