@@ -256,9 +256,8 @@ def test_a_cluster_of_a_source_is_no_source(invoke: Invoke) -> None:
         ("draw:seed=3", "mtbf and mttr too, such as draw:mtbf=42d,mttr=2h,seed=3"),
         (
             "draw:mtfb=20d,mttr=2h",
-            "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER][,tier=NAME]; did you"
-            " mean"
-            " mtbf=20d?",
+            "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]"
+            "[,tier=NAME]; did you mean mtbf=20d?",
         ),
         *(
             (
