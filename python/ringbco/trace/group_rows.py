@@ -13,6 +13,7 @@ from ringbco.trace.schema import Fault
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
+    from ringbco.cluster.tiers import Tier
 
 Groups = Mapping[str, Mapping[str, list[range]]]
 _MARK = "\0"
@@ -26,13 +27,20 @@ def groups_of(cluster: Cluster) -> Groups:
     """
     found: dict[str, dict[str, list[range]]] = {}
     for tier in cluster.tiers:
-        group = tier.group_of(cluster.num_servers)
-        order = np.argsort(group, kind="stable")
-        ends = np.cumsum(np.bincount(group))
-        members = [_ranges(part) for part in np.split(order, ends[:-1])]
+        members = _members(tier, cluster.num_servers)
         by_index = {str(index): servers for index, servers in enumerate(members)}
         found[tier.name] = by_index | dict(zip(tier.group_names(cluster.num_servers), members, strict=True))
     return found
+
+
+def _members(tier: Tier, num_servers: int) -> list[list[range]]:
+    """The servers of each group, as ranges of indexes."""
+    if tier.servers is not None:
+        starts = range(0, num_servers, tier.servers)
+        return [[range(first, min(first + tier.servers, num_servers))] for first in starts]
+    group = tier.group_of(num_servers)
+    ends = np.cumsum(np.bincount(group))
+    return [_ranges(part) for part in np.split(np.argsort(group, kind="stable"), ends[:-1])]
 
 
 def _ranges(servers: np.ndarray) -> list[range]:
