@@ -32,6 +32,7 @@ import page_features
 import page_predictions
 import page_published
 import page_sure
+import page_tiers
 import page_traces
 import page_wide
 import ringbco
@@ -339,6 +340,7 @@ ROWS: Final = (
     Row("services", "services", page_examples.services, TRACES),
     Row("outages", "outages", page_examples.outages, TRACES),
     Row("energy", "sleep", page_examples.energy, TRACES),
+    Row("tiers", "oversubscription", page_tiers.oversubscription, slow=True),
     Row("operators", "fair share", page_examples.fair_share),
     Row("operators", "operators", page_examples.slurm, TRACES, slow=True),
     Row("published", "published", page_published.published, PEERS, slow=True),

@@ -44,7 +44,7 @@ const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a 
 const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
     .form("FILE|draw:...")
     .panel(OUTAGES)
-    .help("When servers are down, or drain. A file has the columns server, down_at, up_at, cause, kind; server may be a range such as 0-3, or a name of the cluster file; kind is down, or drain: jobs there run on, and no other starts. draw:mtbf=42d,mttr=2h[,seed=N|run] draws failures until the last job ends, with the run's seed by default.");
+    .help("When servers are down, or drain. A file has the columns server, down_at, up_at, cause, kind; server may be a range such as 0-3, or a name of the cluster file, and a column called as a tier may name a group in its place; kind is down, or drain: jobs there run on, and no other starts. draw:mtbf=42d,mttr=2h[,seed=N|run][,tier=NAME] draws failures until the last job ends, with the run's seed by default.");
 const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV file, or a frame, of maintenance")
     .form("FILE")
     .panel(OUTAGES)

@@ -60,6 +60,8 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.csv --json": TABLES | {"numpy.ma"},
     "services requests.csv --gpus-per-replica 2 --tokens-per-gpu 500 -o services.csv": TABLES
     | {"rich", "numpy.ma"},
+    "cluster 2x8": {"typer", "numpy", "rich", "importlib.metadata"},
+    "cluster 2x8 --json": {"typer", "numpy", "importlib.metadata"},
     "inspect small.csv": TABLES | {"rich", "numpy.ma"},
     "profile small.csv -o p.csv": TABLES | {"rich", "numpy.ma"},
     "replay small.csv --cluster 2x8 -o r": RESULTS | {"rich"},

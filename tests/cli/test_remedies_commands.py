@@ -53,13 +53,13 @@ from test_remedies import HEADER, PLAIN, REPLAY, refused
         ),
         (
             "generate --jobs 10 -o 'my jobs.csv'",
-            "--preset (philly, helios, paper) is missing: `ringbco generate --jobs 10 -o 'my jobs.csv'"
+            "--preset (philly, helios, llm, paper) is missing: `ringbco generate --jobs 10 -o 'my jobs.csv'"
             " --preset"
             " philly`",
         ),
         (
             "generate",
-            "--preset (philly, helios, paper), --jobs and -o are missing: `ringbco generate --preset"
+            "--preset (philly, helios, llm, paper), --jobs and -o are missing: `ringbco generate --preset"
             " philly --jobs"
             " 100000 --seed 1 -o jobs.parquet`",
         ),
@@ -233,7 +233,7 @@ def test_a_cluster_of_a_source_is_no_source(invoke: Invoke) -> None:
     assert said.startswith("no source venus: choose one of slurm, ")
     assert said.endswith("csv; did you mean helios?")
     said = refused(invoke, "generate", "--preset", "venus", "--jobs", "10", "-o", "j.csv", status=2)
-    assert said == "preset 'venus': expected one of philly, helios, paper; did you mean helios?"
+    assert said == "preset 'venus': expected one of philly, helios, llm, paper; did you mean helios?"
 
 
 # Draws
@@ -256,14 +256,13 @@ def test_a_cluster_of_a_source_is_no_source(invoke: Invoke) -> None:
         ("draw:seed=3", "mtbf and mttr too, such as draw:mtbf=42d,mttr=2h,seed=3"),
         (
             "draw:mtfb=20d,mttr=2h",
-            "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]; did you"
-            " mean"
-            " mtbf=20d?",
+            "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]"
+            "[,tier=NAME]; did you mean mtbf=20d?",
         ),
         *(
             (
                 text,
-                "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER],"
+                "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER][,tier=NAME],"
                 " each at most"
                 " once",
             )

@@ -166,6 +166,11 @@ def test_tables(room: Path, data: st.DataObject) -> None:
     on = ["--cluster=cluster.toml"]
     verbs: dict[str, list[Any]] = {
         "bound": ["bound", jobs, *on, *side_table_words(here), *words],
+        "cluster": [
+            "cluster",
+            "cluster.toml",
+            data.draw(st.sampled_from(("--json", "--vc=pool", "--xi1=1"))),
+        ],
         "inspect": ["inspect", jobs, data.draw(st.sampled_from(("--json", "-q", *on)))],
         "page": ["inspect", jobs, *on, "--html=i.html"],
         "profile": ["profile", jobs, "-o", "p.parquet", *data.draw(st.sampled_from(((), on, ("--json",))))],

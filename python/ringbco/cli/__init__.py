@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "generate": "Make a synthetic job table shaped like a real cluster's.",
     "outages": "Draw outages of servers at random: how often they fail, how long repairs take.",
     "services": "Turn a trace of requests into the replicas that a service wants.",
+    "cluster": "Show what a cluster consists of: servers, GPUs, uplinks, oversubscription.",
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "profile": "Fill in what a job table does not say of its jobs: iterations, gradients, compute time.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",

@@ -57,6 +57,8 @@ fields LIST: The columns of a file without a header (sacct -n): the list that sa
 slurm_cluster NAME: Take only jobs of this cluster. Required if the log has several.
 tres FILE: For slurmdbd's job_table: the names of trackable resources, as lines id,name. Default: 1001 is
   gres/gpu.
+topology FILE: topology.conf, for --cluster-out: switches above nodes become tiers switch1, switch2 and so on,
+  blocks a tier block. Their bandwidths are to be filled in.
 open_jobs --open {{drop|keep}}: Jobs that still run: drop them, or keep them with the run time so far.
   Default: drop.
 mig {{drop|gpu}}: MIG profiles: leave these parts of a GPU out, or count each as one GPU. Default: drop.
@@ -107,6 +109,7 @@ def convert(
     fields: str | None = None,
     slurm_cluster: str | None = None,
     tres: Path | None = None,
+    topology: Path | None = None,
     open_jobs: str | None = None,
     mig: str | None = None,
     parameters: list[str] | None = None,
@@ -144,7 +147,7 @@ def convert(
     if tables_out is not None and not chosen.options & {"throughputs", "profiles"}:
         raise UsageError(f"--tables-out: {source} has no measured speeds; gavel and pollux have")
     beside = {"--cluster-out": cluster_out, "--tables-out": tables_out, "--outages-out": outages_out}
-    _check_targets(out, beside, inputs, force)
+    _check_targets(out, beside, [*inputs, *filter(None, (topology,))], force)
     options = Options(
         strict=strict,
         known_vcs=known_vcs,
@@ -168,6 +171,7 @@ def convert(
         fields=_listed(fields),
         slurm_cluster=slurm_cluster,
         tres=tres,
+        topology=topology,
         open_jobs=open_jobs,
         mig=mig,
         parameters=named_values(parameters),

@@ -11,12 +11,13 @@ from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
 
 _ROWS: Final = """
-preset {philly|helios|paper}: The shape: sizes, run times, cycles and bursts of Philly or Helios, or the
-  paper's experiment.
+preset {philly|helios|llm|paper}: The shape: sizes, run times, cycles and bursts of Philly or Helios, language
+  models as in Acme's Kalos, or the paper's experiment.
 jobs N: Number of jobs.
 out --out -o JOBS.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
 seed S: Random seed; the same options and seed give the same bytes.
-gpus GPUS: GPUs of the cluster that --load refers to; no job requests more than a tenth. Not for paper.
+gpus GPUS: GPUs of the cluster that --load refers to; no job requests more than a tenth, under llm half. Not
+  for paper.
 load SHARE: Offered load: GPU-seconds requested / (GPUs x seconds from first to last submission). Not for
   paper, which submits all jobs at 0.
 types TYPE:SHARE,...: Shares of jobs that request a GPU type, such as V100:0.5,A100:0.3, or one of several:

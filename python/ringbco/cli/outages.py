@@ -22,6 +22,8 @@ repair {exponential|lognormal}: The distribution of repair times; its mean is --
 sigma NUMBER: lognormal: the standard deviation of the logarithm, from 0 (each repair takes --mttr) to 5.
   Default: 1.
 start --from SECONDS: When --days begin, on the clock of submit_time; all servers are up then.
+tier NAME: What fails: the groups of this tier of the cluster, whose servers go down together. Default:
+  single servers.
 cause TEXT: The value of the column cause. Default: no such column.
 force
 as_json
@@ -41,6 +43,7 @@ def outages(
     repair: str = "exponential",
     sigma: float | None = None,
     start: float = 0.0,
+    tier: str | None = None,
     cause: str | None = None,
     force: bool = False,
     as_json: bool = False,
@@ -71,6 +74,7 @@ def outages(
         sigma=sigma,
         start=start,
         cause=cause,
+        tier=tier,
     )
     strange = [name for name in machine.server_numbers if name.isdecimal()]
     if strange and out.suffix.lower() == ".csv":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
 from ringbco.cluster.tiers import NICS
+from ringbco.errors import InputError
 
 
 def engine_columns(cluster: Cluster) -> dict[str, Any]:
@@ -16,6 +18,14 @@ def engine_columns(cluster: Cluster) -> dict[str, Any]:
     network, found = cluster.network, dict[str, Any]()
     if cluster.nics != NICS[0]:
         found["gpu_nics"] = True
+    for number, tier in enumerate(cluster.tiers, start=1):
+        if math.isnan(tier.bandwidth):
+            raise InputError(
+                "the bandwidth of a group's uplink",
+                file=cluster.name or None,
+                key=f"network.tiers[{number}].bandwidth",
+                hint=f"{tier.name}: write the cluster to a file and fill it in",
+            )
     if cluster.tiers:
         found["tiers"] = [
             (

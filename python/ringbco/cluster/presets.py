@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ringbco.errors import nearest
 
@@ -30,10 +30,14 @@ class ServerGroup:
 
 
 class Preset(NamedTuple):
-    """A named cluster and the source that describes it."""
+    """A named cluster and the source that describes it.
+
+    network: what [network] of a cluster file would say; empty for the default network.
+    """
 
     servers: tuple[ServerGroup, ...]
     source: str
+    network: Mapping[str, Any] = {}
 
 
 def vc_groups(
@@ -91,6 +95,15 @@ _EARTH: Final = {
     "vcira": 16, "vcgkz": 8,
 }  # fmt: skip
 
+_H100: Final[Mapping[str, Any]] = {"intra_bandwidth": "450GB/s", "inter_bandwidth": "400Gb/s", "nics": "gpu"}
+"""NVLink 4, one way, and a 400 Gb/s port for each GPU."""
+_SUPERPOD: Final = "NVIDIA DGX SuperPOD Reference Architecture, DGX H100 (RA-11333-001)"
+
+
+def _tier(name: str, servers: int, terabits: float) -> dict[str, Any]:
+    return {"name": name, "servers": servers, "bandwidth": f"{terabits * 1000}Gb/s"}
+
+
 PRESETS: Final[dict[str, Preset]] = {
     "philly": Preset(tuple(ServerGroup(n, 8, vc) for vc, n in _PHILLY.items()), _PHILLY_REPLAY),
     **{f"philly-{vc}": Preset((ServerGroup(n, 8),), _PHILLY_REPLAY) for vc, n in _PHILLY.items()},
@@ -101,6 +114,26 @@ PRESETS: Final[dict[str, Preset]] = {
     "helios-uranus": Preset((ServerGroup(264, 8, None, "Pascal"),), _HELIOS_PAPER),
     "acme-seren": Preset((ServerGroup(286, 8, None, "A100-SXM-80GB"),), "Hu et al., NSDI '24, table 1"),
     "acme-kalos": Preset((ServerGroup(302, 8, None, "A100-SXM-80GB"),), "Hu et al., NSDI '24, table 1"),
+    # Units of 32, the last of 31: a port of each rail is kept for the fabric's manager. Each of the 8 leaf
+    # switches of a unit has as many ports up as down.
+    "superpod-h100": Preset(
+        (ServerGroup(127, 8, None, "H100"),),
+        f"{_SUPERPOD}: 4 scalable units of 32 servers, rail-optimised, non-blocking",
+        {**_H100, "tiers": [_tier("unit", 32, 102.4)]},
+    ),
+    # A unit of the same, but for what a rack's uplink carries: half of what its 32 GPUs send.
+    "racks-2to1": Preset(
+        (ServerGroup(32, 8, None, "H100"),),
+        f"racks of 4 servers: {_SUPERPOD}; 2:1 above the racks: the testbed of CASSINI, Rajasekaran et al.,"
+        " NSDI '24. No published cluster has both",
+        {**_H100, "tiers": [_tier("rack", 4, 6.4)]},
+    ),
+    # Pods of 192 racks at full bisection bandwidth; 7:1 above them.
+    "llama3": Preset(
+        (ServerGroup(3072, 8, None, "H100"),),
+        "Grattafiori et al., The Llama 3 Herd of Models, arXiv 2407.21783, section 3.3.1",
+        {**_H100, "tiers": [_tier("rack", 2, 6.4), _tier("pod", 384, 384 * 8 * 0.4 / 7)]},
+    ),
     "openb": Preset(
         (
             ServerGroup(549, 8, None, "G2"),

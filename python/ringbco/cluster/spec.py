@@ -433,7 +433,15 @@ def _preset(text: str) -> Cluster:
         known = f"one of the presets {', '.join(preset_names())}"
         expected = f"a preset that is known; {meant} Else {known}" if meant else known
         raise InputError(expected, key="cluster", value=text)
-    return Cluster.from_groups(PRESETS[name].servers, name=text)
+    preset = PRESETS[name]
+    network = dict(preset.network)
+    return Cluster.from_groups(
+        preset.servers,
+        _network(network, text, "network"),
+        name=text,
+        tiers=read_tiers(network, preset.servers, text),
+        nics=read_nics(network, text, "network"),
+    )
 
 
 def _read_toml(text: str) -> Cluster:

@@ -6,6 +6,7 @@ Every error names the key at fault, and the group where groups do not nest.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,7 @@ SERVER_KEYS: Final = ("name", "count", "gpus", "vc", "gpu_type", *BESIDE)
 NICS: Final = ("server", "gpu")
 """What has a link of inter_bandwidth of its own."""
 _KEYS: Final = ("name", "servers", "bandwidth", "alpha", "xi1", "inside")
+_FILL_IN: Final = '# bandwidth = "400Gb/s"  # fill in what one uplink carries, and take the first # away'
 _EXAMPLE: Final = 'write [[network.tiers]], then name = "rack", servers = 4 and bandwidth = "400Gb/s"'
 
 
@@ -30,7 +32,8 @@ _EXAMPLE: Final = 'write [[network.tiers]], then name = "rack", servers = 4 and 
 class Tier:
     """Groups of servers, each with an uplink.
 
-    name: such as rack. bandwidth: of the uplink of one group, each way, bytes/s. servers: how many servers of
+    name: such as rack. bandwidth: of the uplink of one group, each way, bytes/s; NaN where it is not known
+    yet, as in what `convert` makes. servers: how many servers of
     consecutive index are a group, the last of which may be smaller; None where `groups` has the name of the
     group of each server. alpha, xi1: of its uplinks; None for those of the network. inside: bytes/s of a gang
     within one group, in place of the links of its servers; None where those count.
@@ -60,9 +63,20 @@ class Tier:
     def to_toml(self) -> list[str]:
         """Its lines of a cluster file, but for the names in [[servers]]."""
         lines = ["", "[[network.tiers]]"]
-        lines += [f"name = {toml_text(self.name)}", f"bandwidth = {self.bandwidth!r}"]
+        lines.append(f"name = {toml_text(self.name)}")
+        known = not math.isnan(self.bandwidth)
+        lines.append(f"bandwidth = {self.bandwidth!r}" if known else _FILL_IN)
         given = {name: getattr(self, name) for name in ("servers", "alpha", "xi1", "inside")}
         return lines + [f"{name} = {value!r}" for name, value in given.items() if value is not None]
+
+
+def unmeasured(servers: Sequence[ServerGroup]) -> tuple[Tier, ...]:
+    """The tiers that entries of [[servers]] name, bandwidths not known."""
+    names = [name for name, _ in servers[0].tiers]
+    labels = [
+        [group.tiers[at][1] for group in servers for _ in range(group.count)] for at in range(len(names))
+    ]
+    return tuple(Tier(name, math.nan, groups=tuple(each)) for name, each in zip(names, labels, strict=True))
 
 
 def read_nics(table: Mapping[str, Any], file: str, where: str) -> str:

@@ -98,9 +98,10 @@ class Options(TypedDict, total=False):
     """
     outages: object | None
     """When servers are down, or drain. A file has the columns server, down_at, up_at, cause, kind;
-    server may be a range such as 0-3, or a name of the cluster file; kind is down, or drain:
-    jobs there run on, and no other starts. draw:mtbf=42d,mttr=2h[,seed=N|run] draws failures
-    until the last job ends, with the run's seed by default. Default: none.
+    server may be a range such as 0-3, or a name of the cluster file, and a column called as a
+    tier may name a group in its place; kind is down, or drain: jobs there run on, and no other
+    starts. draw:mtbf=42d,mttr=2h[,seed=N|run][,tier=NAME] draws failures until the last job
+    ends, with the run's seed by default. Default: none.
     """
     maintenance: object | None
     """When servers will be down, announced ahead; same columns as --outages. Orders, srtf and srsf

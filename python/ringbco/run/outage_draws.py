@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -34,10 +35,14 @@ _MOST_SIGMA: Final = 5.0
 _LONGEST: Final = 1e12  # s, some 30,000 years: times of outages stay far below MOST_SECONDS
 
 PREFIX: Final = "draw:"
-_FORM: Final = "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]"
-_NAMES: Final = ("mtbf", "mttr", "seed", "repair", "sigma")
+_FORM: Final = (
+    "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER][,tier=NAME]"
+)
+_NAMES: Final = ("mtbf", "mttr", "seed", "repair", "sigma", "tier")
 _EXAMPLES: Final = {"mtbf": "42d", "mttr": "2h"}
 _WITH_THE_RUN: Final = "run"
+SERVER: Final = "server"
+"""What fails where no tier is named."""
 
 Floats = NDArray[np.float64]
 if TYPE_CHECKING:  # numpy.random is a fiftieth of a start, and few runs draw
@@ -55,6 +60,7 @@ def outages(
     sigma: float | None = None,
     start: float = 0.0,
     cause: str | None = None,
+    tier: str | None = None,
 ) -> Outages:
     """Outages of every server of a cluster, which fail and are repaired independently of each other.
 
@@ -63,10 +69,13 @@ def outages(
 
     mtbf, mttr: seconds, or a text such as "50d", "2h", "30m" or "90s". repair: how long repairs take,
     "exponential" or "lognormal". sigma: of lognormal, the standard deviation of the logarithm; None for 1.
-    start: seconds on the clock of submit_time. cause: what the column cause says of each outage.
+    start: seconds on the clock of submit_time. cause: what the column cause says of each outage. tier: of the
+    cluster's network, such as "rack", whose groups fail in place of servers; all servers of a group go down
+    and come back at one instant. None, or "server", for single servers.
 
-    Each server has random numbers of its own, which follow from the seed and its index. More servers, or more
-    days, leave the outages that were there as they are. Another `mttr`, repair or sigma leaves the times up.
+    Each server has random numbers of its own, which follow from the seed and its index; those of a group from
+    the tier's name, too. More servers, or more days, leave the outages that were there as they are. Another
+    `mttr`, repair or sigma leaves the times up.
 
     Raises UsageError for a bad option.
     """
@@ -86,31 +95,34 @@ def outages(
         )
     # Enough for nearly every server at once.
     chunk = int(each + 5.0 * math.sqrt(each)) + 4
+    members = servers_of(cluster, tier)
+    key = () if tier in (None, SERVER) else (zlib.crc32(str(tier).encode()),)
     begun, repaired = [], []
-    for server in range(cluster.num_servers):
-        down, up = _of_server(seed, server, mean_up, draw, span, chunk)
-        begun.append(down)
-        repaired.append(up)
+    for group in range(len(members)):
+        down, up = _of_group(seed, (group, *key), mean_up, draw, span, chunk)
+        begun += [down] * members[group].size
+        repaired += [up] * members[group].size
     counts = [down.size for down in begun]
     down = np.concatenate(begun) + start
     # However short a repair, it takes some time.
     up = np.clip(np.concatenate(repaired) + start, np.nextafter(down, np.inf), MOST_SECONDS)
     frame = pl.DataFrame(
         {
-            "server": np.repeat(np.arange(cluster.num_servers, dtype=np.uint32), counts),
+            "server": np.repeat(np.concatenate(members).astype(np.uint32), counts),
             "down_at": down,
             "up_at": up,
             "cause": pl.repeat(cause or None, down.size, dtype=pl.String, eager=True),
         }
     )
-    return Outages.read(frame, ReadContext.of(cluster))
+    return Outages.read(frame.sort("server", maintain_order=True), ReadContext.of(cluster))
 
 
 @dataclass(frozen=True)
 class Draw:
     """Outages that are drawn for a run, until its last job is done.
 
-    source: as it was given. mtbf, mttr, repair, sigma: as `outages` takes them. seed: None for the run's.
+    source: as it was given. mtbf, mttr, repair, sigma, tier: as `outages` takes them. seed: None for the
+    run's.
     """
 
     source: str
@@ -119,6 +131,7 @@ class Draw:
     seed: int | None = None
     repair: str = REPAIRS[0]
     sigma: float | None = None
+    tier: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Draw:
@@ -147,6 +160,7 @@ class Draw:
             None if seed == _WITH_THE_RUN else integer("outages: seed", int(seed), 0, MOST_SEED),
             given.get("repair", REPAIRS[0]),
             sigma,
+            given.get("tier"),
         )
         _repairs(found.mttr, found.repair, found.sigma)
         return found
@@ -170,8 +184,27 @@ class Draw:
             repair=self.repair,
             sigma=self.sigma,
             start=start,
+            tier=self.tier,
         )
         return replace(made, source=self.source)
+
+
+def servers_of(cluster: Cluster, tier: str | None) -> list[NDArray[np.intp]]:
+    """The servers of each group that fails as one, ascending: single servers, or the groups of a tier.
+
+    Raises UsageError for a tier that the cluster lacks.
+    """
+    if tier in (None, SERVER):
+        return list(np.arange(cluster.num_servers)[:, None])
+    of_tier = {one.name: one for one in cluster.tiers}
+    if tier not in of_tier:
+        known = ", ".join(of_tier) or "it has none"
+        near = nearest(str(tier), of_tier)
+        hint = f"; did you mean {near}?" if near else ""
+        raise refusal("tier", tier, f"server, or a tier of the cluster ({known}){hint}")
+    group = of_tier[str(tier)].group_of(cluster.num_servers)
+    ends = np.cumsum(np.bincount(group))[:-1]
+    return np.split(np.argsort(group, kind="stable"), ends)
 
 
 def _near(name: str) -> str | None:
@@ -270,15 +303,17 @@ def _repairs(mean: float, repair: str, sigma: float | None) -> _Draw:
     return lambda random, count: mean * np.exp(width * random.standard_normal(count) - width**2 / 2)
 
 
-def _of_server(  # noqa: PLR0917 - what it draws from and what it draws
-    seed: int, server: int, mean_up: float, draw: _Draw, span: float, chunk: int
+def _of_group(  # noqa: PLR0917 - what it draws from and what it draws
+    seed: int, key: tuple[int, ...], mean_up: float, draw: _Draw, span: float, chunk: int
 ) -> tuple[Floats, Floats]:
-    """When a server goes down, before `span`, and when it comes back.
+    """When a server or a group goes down, before `span`, and when it comes back. key: what tells it apart.
 
     Times up and repairs have a stream each: how many are drawn of one does not move the other.
     """
     lives, mends = (
-        np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(server, stream))))
+        np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(key[0], stream, *key[1:])))
+        )
         for stream in (0, 1)
     )
     up, mended = np.empty(0), np.empty(0)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.run.custom_policy import CustomPolicy, RankPolicy
 from ringbco.run.options import Policy, is_log
-from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
+from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw, servers_of
 from ringbco.run.refusals import uses, waking
 from ringbco.run.registry import BUILT_IN
 from ringbco.trace.jobs import gpus_of
@@ -367,15 +367,16 @@ def check_failures(
     if workload.trials is not None:  # which may end at their first rung
         runs = np.where(workload.trials.of == NO_SEARCH, 1.0, workload.trials.search.part(0)) * runs
     asked = gpus_of(table.frame, "min_gpus") if resizes else workload.columns["num_gpus"]
-    hosts = np.ceil(asked / cluster.server_gpus.max())
+    groups = servers_of(cluster, draw.tier)
+    hosts = np.ceil(asked / max(cluster.server_gpus[group].sum() for group in groups))
     pause, cost = options["preempt_cost"], options["checkpoint_cost"]
 
     def drawn(rows: NDArray[np.intp], every: Floats) -> Floats:
-        """Outages of all servers, while those of each job fail as often as it takes."""
+        """Outages of all servers, while those of each job, or their groups, fail as often as it takes."""
         failures = failures_until(runs[rows], hosts[rows], every, mtbf=draw.mtbf, pause=pause, cost=cost)
         others = draw.mtbf / (draw.mtbf + draw.mttr)
-        least: Floats = failures * np.maximum(1.0, cluster.num_servers / hosts[rows] * others)
-        return least
+        least: Floats = failures * np.maximum(1.0, len(groups) / hosts[rows] * others)
+        return least * (cluster.num_servers / len(groups))
 
     expected = drawn(np.arange(table.num_jobs), every)
     worst = int(np.argmax(expected))

@@ -114,6 +114,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     """
     from ringbco.cluster.gpu_types import unknown_types
     from ringbco.cluster.spec import Cluster
+    from ringbco.cluster.tiers import unmeasured
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
     from ringbco.trace.jobs import from_frame, provenance
@@ -161,7 +162,9 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     if options.want_cluster and trace.servers is not None:
         declared = unknown_types(group.gpu_type for group in trace.servers)
         try:
-            cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+            cluster = Cluster.from_groups(
+                trace.servers, name=source.name, gpu_types=declared, tiers=unmeasured(trace.servers)
+            )
         except InputError as error:
             raise error.replace(file=main) from None
         if declared:
@@ -225,6 +228,7 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "fields": options.fields,
         "slurm-cluster": options.slurm_cluster,
         "tres": options.tres,
+        "topology": options.topology,
         "open": options.open_jobs,
         "mig": options.mig,
         "outages-out": options.want_outages,

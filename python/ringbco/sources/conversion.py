@@ -38,6 +38,7 @@ def convert(
     fields: Sequence[str] | None = None,
     slurm_cluster: str | None = None,
     tres: str | os.PathLike[str] | None = None,
+    topology: str | os.PathLike[str] | None = None,
     open_jobs: str | None = None,
     mig: str | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -57,8 +58,8 @@ def convert(
     cluster: whether to work out the servers that the trace ran on as well. outages: of slurm, whether to read
         its events, as `--outages-out` does.
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
-    count, timezone, submitted, since (--from), until, fields, slurm_cluster, tres, open_jobs (--open), mig:
-        of slurm, as `ringbco convert --help` has them.
+    count, timezone, submitted, since (--from), until, fields, slurm_cluster, tres, topology, open_jobs
+        (--open), mig: of slurm, as `ringbco convert --help` has them.
     parameters (-P): the options of an installed source by name.
     elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
         of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); seed: which jobs.
@@ -96,6 +97,7 @@ def convert(
         fields=None if fields is None else tuple(fields),
         slurm_cluster=slurm_cluster,
         tres=None if tres is None else Path(tres),
+        topology=None if topology is None else Path(topology),
         open_jobs=open_jobs,
         mig=mig,
         parameters=dict(parameters or {}),

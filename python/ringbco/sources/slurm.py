@@ -33,6 +33,7 @@ from ringbco.sources.slurm_files import (
     spelled,
 )
 from ringbco.sources.slurm_nodes import (
+    Node,
     Nodes,
     groups,
     guess,
@@ -44,6 +45,7 @@ from ringbco.sources.slurm_nodes import (
 from ringbco.sources.slurm_notes import Window, array_tasks, held_notes, mig_notes
 from ringbco.sources.slurm_rules import first_rules, job_rules, numbers, with_facts, with_ids
 from ringbco.sources.slurm_times import moment, with_times
+from ringbco.sources.slurm_topology import Labels, read_topology
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission, ran_from
 from ringbco.trace.other_names import hint_at
 
@@ -83,6 +85,8 @@ class _Clean(Protocol):
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of the log; submit_time 0 is the midnight before the first kept submission."""
     _refuse_unknown_choices(options)
+    if options.topology is not None and not options.want_cluster:
+        raise UsageError("--topology: it means nothing without --cluster-out C.toml")
     shown = inputs["log"].shown
     rows, places = _rows(inputs, options)
     asked = places.asked
@@ -273,7 +277,7 @@ def _servers(
     if nodes is not None:
         vcs, notes = virtual_clusters(nodes.nodes), []
         if nodes.without:
-            notes.append(f"nodes without GPUs, left out of the cluster: {nodes.without:,}")
+            notes.append(f"nodes without GPUs, left out of the cluster: {len(nodes.without):,}")
         if nodes.down:
             notes.append(f"nodes drained or down, which count as servers: {nodes.down:,}")
         strange = sorted(set(jobs["partition"].drop_nulls().unique()) - set(vcs))
@@ -282,7 +286,7 @@ def _servers(
                 f"no node with GPUs is in partition {', '.join(strange)}: its jobs have no servers"
                 " under --vc split"
             )
-        return groups(nodes.nodes, vcs), vcs, notes
+        return groups(nodes.nodes, vcs, _tiers(nodes.nodes, nodes.without, options, notes)), vcs, notes
     if not options.want_cluster:
         return None, {}, []
     made = guess(jobs)
@@ -293,7 +297,26 @@ def _servers(
         f"the cluster is a guess: {len(made):,} nodes of NodeList, each with the most GPUs that jobs held"
         " there at once, rounded up to 1, 2, 4, 8 or 16; `scontrol show node -o > nodes.txt` has the facts"
     )
-    return groups(made, vcs), vcs, [told]
+    notes = [told]
+    return groups(made, vcs, _tiers(made, None, options, notes)), vcs, notes
+
+
+def _tiers(
+    nodes: Sequence[Node], others: frozenset[str] | None, options: Options, notes: list[str]
+) -> dict[str, Labels]:
+    """The groups of each node by --topology, and a note on what is left to fill in.
+
+    others: known nodes that are no servers, None where that is not known.
+    """
+    if options.topology is None:
+        return {}
+    found = read_topology(options.topology, [node.name for node in nodes], others)
+    names = [name for name, _ in found[nodes[0].name]]
+    notes.append(
+        f"{options.topology} says how servers are joined, and not how fast: fill in the bandwidth of"
+        f" {', '.join(names)} in the cluster file"
+    )
+    return found
 
 
 SOURCE: Final = Source(
@@ -317,7 +340,7 @@ SOURCE: Final = Source(
     read=read,
     options=frozenset(
         {"mode", "count", "timezone", "submitted", "from", "until", "fields", "slurm-cluster", "tres"}
-        | {"open", "mig", "outages-out"}
+        | {"open", "mig", "outages-out", "topology"}
     ),
     cluster_hint=f"give the output of `scontrol show node -o`, or a log with NodeList: `{SACCT}`",
     several=True,

@@ -197,7 +197,7 @@ NOT_READ: Final = (
         "topology",
         "a topology of Slurm (topology.yaml, topology.conf)",
         "- *topology:|SwitchName=|BlockName=",
-        "placements take all servers to be equally far apart",
+        "--topology FILE with --cluster-out makes tiers of a topology.conf",
     ),
 )
 JOB_TABLE: Final = CsvTable(

@@ -18,6 +18,7 @@ from ringbco.errors import InputError
 from ringbco.sources.account import ROW
 from ringbco.sources.opening import Opened
 from ringbco.sources.slurm_gpus import MIG
+from ringbco.sources.slurm_topology import Labels
 
 _KEY: Final = re.compile(
     r"(?:^|\s)(NodeName|Gres|CPUTot|State|Partitions)=(.*?)(?=\s+[A-Za-z]\w*(?:\[[^]]*\])?=|\s*$)"
@@ -38,10 +39,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes with GPUs in their order, how many have none, and how many are down."""
+    """The nodes with GPUs in their order, the names of those without, and how many are down."""
 
     nodes: tuple[Node, ...]
-    without: int = 0
+    without: frozenset[str] = frozenset()
     down: int = 0
 
 
@@ -52,7 +53,7 @@ def read_nodes(opened: Opened, count: str) -> Nodes:
     """
     text = opened.path.read_text(encoding="utf-8-sig", errors="replace")
     found: dict[str, Node] = {}
-    without = down = 0
+    without, down = set[str](), 0
     line = 1
     for block in re.split(r"(?m)^(?=NodeName=)", text):
         begins, line = line, line + block.count("\n")
@@ -66,7 +67,7 @@ def read_nodes(opened: Opened, count: str) -> Nodes:
         else:
             gpus, gpu_type = 1 if count == "node" else int(cpus) if cpus.isdecimal() else 0, None
         if not gpus:
-            without += 1
+            without.add(name)
             continue
         down += any(state in fields.get("State", "").upper() for state in _DOWN)
         partitions = tuple(each for each in fields.get("Partitions", "").split(",") if each)
@@ -78,7 +79,7 @@ def read_nodes(opened: Opened, count: str) -> Nodes:
         raise InputError(f"lists no {missing}", file=opened.shown)
     if sum(node.gpus for node in found.values()) > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=opened.shown)
-    return Nodes(tuple(found.values()), without, down)
+    return Nodes(tuple(found.values()), frozenset(without), down)
 
 
 def _gres(text: str, name: str, shown: str, line: int) -> tuple[int, str | None]:
@@ -124,10 +125,13 @@ def virtual_clusters(nodes: Iterable[Node]) -> dict[str, str]:
     }
 
 
-def groups(nodes: Sequence[Node], vcs: Mapping[str, str]) -> tuple[ServerGroup, ...]:
+def groups(
+    nodes: Sequence[Node], vcs: Mapping[str, str], tiers: Mapping[str, Labels]
+) -> tuple[ServerGroup, ...]:
     """The servers, equal neighbours together; all name a virtual cluster or none does, types likewise.
 
-    They keep the names of the nodes, if those can name servers.
+    They keep the names of the nodes, if those can name servers. tiers: the groups of each node in the
+    network.
     """
     named = fault((node.name for node in nodes), set()) is None
     in_vc = all(node.partitions for node in nodes)
@@ -137,13 +141,14 @@ def groups(nodes: Sequence[Node], vcs: Mapping[str, str]) -> tuple[ServerGroup, 
             node.gpus,
             vcs[node.partitions[0]] if in_vc else None,
             (node.gpu_type or "unknown") if typed else None,
+            tiers.get(node.name, ()),
         )
         for node in nodes
     ]
     found = []
-    for (gpus, vc, kind), same in groupby(zip(nodes, kinds, strict=True), key=lambda each: each[1]):
+    for (gpus, vc, kind, labels), same in groupby(zip(nodes, kinds, strict=True), key=lambda each: each[1]):
         names = tuple(node.name for node, _ in same)
-        found.append(ServerGroup(len(names), gpus, vc, kind, names=names if named else None))
+        found.append(ServerGroup(len(names), gpus, vc, kind, names=names if named else None, tiers=labels))
     return tuple(found)
 
 

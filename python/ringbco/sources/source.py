@@ -60,8 +60,8 @@ class Options:
     header. deadline_from: what deadlines count from, None for the epoch.
 
     Of slurm, as the command line has them: count, timezone, submitted, since (--from), until, fields,
-    slurm_cluster, tres, open_jobs (--open), mig. parameters (-P): of a source of an installed package, as
-    values or as text.
+    slurm_cluster, tres, topology, open_jobs (--open), mig. parameters (-P): of a source of an installed
+    package, as values or as text.
     """
 
     strict: bool = False
@@ -86,6 +86,7 @@ class Options:
     fields: tuple[str, ...] | None = None
     slurm_cluster: str | None = None
     tres: Path | None = None
+    topology: Path | None = None
     open_jobs: str | None = None
     mig: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

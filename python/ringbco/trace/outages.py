@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ringbco.errors import show_value
 from ringbco.trace.clock import first_instant
 from ringbco.trace.column import Column
+from ringbco.trace.group_rows import groups_of
 from ringbco.trace.schema import MOST_SECONDS, Fault
 from ringbco.trace.side_table import INSTANT, Form, ReadContext, SideTable
 
@@ -85,7 +86,9 @@ class Outages(SideTable):
             return cls.form
         last = known.servers - 1
         server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
-        return cls.form._replace(columns={**COLUMNS, "server": server}, numbers=known.numbers)
+        groups = {} if known.cluster is None else groups_of(known.cluster)
+        columns = {**COLUMNS, "server": server}
+        return cls.form._replace(columns=columns, numbers=known.numbers, groups=groups)
 
     @cached_property
     def merged(self) -> pl.DataFrame:

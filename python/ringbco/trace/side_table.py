@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Self, TypeVar
 
@@ -22,6 +22,7 @@ from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.trace.clock import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.column import Column
+from ringbco.trace.group_rows import with_groups
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
 from ringbco.units import DATE
@@ -59,7 +60,8 @@ class Form(NamedTuple):
     clock of the job table. name: another than the option, for an outcome and the file of a result folder.
     entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
     cells may also be texts such as "0-3,7": a row for each of those servers. numbers: the servers that may be
-    named there. owners: where columns of the job table are columns of the table, the form with these and the
+    named there. groups: of the network, which columns called as their tier may name in place of servers.
+    owners: where columns of the job table are columns of the table, the form with these and the
     table with text in them. seldom: columns that a result's copy lacks where no row has a value.
     """
 
@@ -74,6 +76,7 @@ class Form(NamedTuple):
     entry: str = ""
     ranged: str = ""
     numbers: Mapping[str, int] = {}
+    groups: Mapping[str, Mapping[str, list[range]]] = {}
     owners: Callable[[Raw, Form], tuple[Form, pl.DataFrame]] | None = None
     seldom: tuple[str, ...] = ()
 
@@ -98,7 +101,7 @@ class ReadContext(NamedTuple):
 
     jobs: the job table. servers, largest: of the cluster, how many there are, and GPUs of the largest. epoch:
     what 0 is on the clock of the job table; where it is None, dates are refused. numbers: the index of each
-    server that has a name.
+    server that has a name. cluster: for the groups of its network.
     """
 
     jobs: pl.DataFrame | None = None
@@ -106,6 +109,7 @@ class ReadContext(NamedTuple):
     largest: int | None = None
     epoch: datetime | None = None
     numbers: Mapping[str, int] = {}
+    cluster: Cluster | None = None
 
     @classmethod
     def of(
@@ -113,7 +117,7 @@ class ReadContext(NamedTuple):
     ) -> ReadContext:
         """What is known of tables beside runs on a cluster."""
         largest = int(cluster.server_gpus.max())
-        return cls(jobs, cluster.num_servers, largest, epoch, cluster.server_numbers)
+        return cls(jobs, cluster.num_servers, largest, epoch, cluster.server_numbers, cluster)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,9 +307,8 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
         frame = frame.with_columns(
             pl.col(name).replace("", None) for name in form.columns if name in frame.columns
         )
-    frame, rows = _spread(frame, form, raw)
+    frame, rows, faults = _spread(frame, form, raw)
     columns: list[pl.Series] = []
-    faults: list[Fault] = []
     for name, column in form.columns.items():
         if name not in frame.columns:
             columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
@@ -320,8 +323,8 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
         row, value, expected, hint = worst.first_row, worst.value, worst.expected, worst.hint
         if rows is not None:
             row = int(rows[row])
-            if worst.column == form.ranged:
-                value = raw.frame[form.ranged][row]
+            if worst.column in raw.frame.columns:
+                value = raw.frame[worst.column][row]
         if worst.column == form.ranged and isinstance(value, str):
             if form.numbers:
                 expected = f"{expected}, or names of servers"
@@ -333,11 +336,13 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
 
 
 def _require_columns(form: Form, names: list[str], source: str) -> None:
-    missing = [name for name in form.needed if name not in names]
+    by_group = any(name in names for name in form.groups)
+    missing = [name for name in form.needed if name not in names and not (name == form.ranged and by_group)]
     if missing:
         others = [name for name in form.columns if name not in form.needed]
         may = f", and may have {', '.join(others)}" if others else ""
         may += ", and one of owners, such as user" if form.owners is not None else ""
+        may += f"; {' or '.join(form.groups)} may stand in place of {form.ranged}" if form.groups else ""
         raise InputError(
             f"has no column {', '.join(missing)}",
             file=source,
@@ -351,22 +356,26 @@ def _at_row(raw: Raw, row: int, expected: str, **told: Any) -> InputError:
     return InputError(expected, file=raw.source, row=row + 1, line=line, **told)
 
 
-def _spread(frame: pl.DataFrame, form: Form, raw: Raw) -> tuple[pl.DataFrame, NDArray[np.int64] | None]:
+def _spread(
+    frame: pl.DataFrame, form: Form, raw: Raw
+) -> tuple[pl.DataFrame, NDArray[np.int64] | None, list[Fault]]:
     """A row for each server that a row names, and the row (from 0) that each comes from; None: its own.
 
     A cell that names nothing stays as it is, and of one that names servers beyond the last only the highest
-    is left: the check of the column tells of both. Raises InputError for more than `MOST_ROWS` rows.
+    is left: the check of the column tells of both. Rows at fault that name a group are the third part.
+    Raises InputError for more than `MOST_ROWS` rows.
     """
+    frame, grouped, faults = with_groups(frame, form.ranged, form.groups, form.columns)
     cells = frame.get_column(form.ranged, default=None) if form.ranged else None
     if cells is None or cells.dtype != pl.String:
-        return frame, None
-    if not (form.numbers or cells.str.contains(_SEVERAL).any()):
-        return frame, None
+        return frame, None, faults
+    if not (grouped or form.numbers or cells.str.contains(_SEVERAL).any()):
+        return frame, None, faults
     last = form.columns[form.ranged].high
     found: dict[object, list[range]] = {}
     for cell in cells.unique():
         try:
-            ranges = [] if cell is None else server_ranges(cell, form.numbers)
+            ranges = [] if cell is None else grouped.get(cell) or server_ranges(cell, form.numbers)
         except ValueError:
             ranges = []
         high = max((part[-1] for part in ranges), default=0)
@@ -378,7 +387,7 @@ def _spread(frame: pl.DataFrame, form: Form, raw: Raw) -> tuple[pl.DataFrame, ND
         row = int(beyond[0])
         expected = f"at most {MOST_ROWS:,} rows in all, one a server"
         hint = "split the file, or name fewer servers"
-        raise _at_row(raw, row, expected, column=form.ranged, value=cells[row], hint=hint)
+        raise _at_row(raw, row, expected, column=form.ranged, value=cells[row].strip("\0"), hint=hint)
     named = {
         cell: [*map(str, sorted(set().union(*ranges)))] if ranges else [cell]
         for cell, ranges in found.items()
@@ -389,4 +398,5 @@ def _spread(frame: pl.DataFrame, form: Form, raw: Raw) -> tuple[pl.DataFrame, ND
     servers = pl.Series(form.ranged, [server for each in lists for server in each], pl.String)
     if not raw.as_text:
         servers = servers.cast(pl.Int64, strict=False)
-    return frame[rows].with_columns(servers), rows
+    spread = [replace(one, rows_at_fault=one.rows_at_fault[rows], given=one.given[rows]) for one in faults]
+    return frame[rows].with_columns(servers), rows, spread

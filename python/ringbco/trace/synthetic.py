@@ -1,4 +1,4 @@
-"""Synthetic job tables shaped like Philly's, Helios' and the paper's workloads (docs/job-table.md)."""
+"""Synthetic job tables shaped like Philly's, Helios', Acme's and the paper's jobs (docs/job-table.md)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from ringbco.cluster.presets import PRESETS as CLUSTERS
 from ringbco.cluster.presets import presets_like
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
+from ringbco.trace import language_models
 from ringbco.trace.elastic import SHARE, parse
 from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, provenance
 from ringbco.trace.other_names import hint_at
 from ringbco.trace.predictions import COLUMN, predicted, sigma_of
 from ringbco.trace.profiles import iteration_time
 from ringbco.trace.schema import MOST_SECONDS
+from ringbco.trace.weeks import within_weeks
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -32,7 +34,6 @@ EPOCH: Final = "2018-01-01T00:00:00+00:00"
 """Time zero of the daily and weekly cycles: a Monday's midnight."""
 
 MAX_JOBS: Final = 100_000_000
-_DAY, _WEEK_HOURS = 86_400, 168
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Shape:
     runs longer than `longest`. growth: median run time grows as num_gpus to this power. vcs: GPUs of each
     virtual cluster. users: their number in a full trace. statuses: share by final status. burst: exponent
     of the number of jobs a user submits at once, P(at least k) = k ** -burst. same_second: share of a
-    burst's jobs submitted in the same second as the one before by design; others follow by chance.
+    burst's jobs submitted in the same second as the one before by design; others follow by chance. part: no
+    job asks for more than the GPUs of the cluster / part.
     """
 
     sizes: Mapping[int, float]
@@ -56,6 +58,7 @@ class Shape:
     statuses: Mapping[str, float]
     burst: float
     same_second: float
+    part: int = 10
 
 
 def _vc_gpus(cluster: str) -> dict[str, int]:
@@ -69,8 +72,10 @@ def _vc_gpus(cluster: str) -> dict[str, int]:
 
 # Philly: sizes, run times and statuses are the public trace's; the longest run is the longest recorded.
 # Helios: run times are Venus', the longest is the cap of the usual cleaning; sizes and statuses approximate
-# figures of Hu et al., SC '21. Jobs fall to virtual clusters by their GPUs, so that the load is even over
-# the preset cluster.
+# figures of Hu et al., SC '21. llm: of Acme's Kalos in Hu et al., NSDI '24, the median run time, the shares
+# of evaluation (here of 8 GPUs) and of pretraining (64 and more), and statuses; mean and growth are such that
+# pretraining has nearly all GPU time, and few of its jobs last a day. Jobs fall to virtual clusters by their
+# GPUs, so that the load is even over the preset cluster.
 SHAPES: Final = {
     "philly": Shape(
         sizes={1: 87.0, 2: 2.3, 4: 4.8, 8: 4.9, 16: 0.7, 32: 0.2},
@@ -96,16 +101,25 @@ SHAPES: Final = {
         burst=1.2,
         same_second=0.17,
     ),
+    "llm": Shape(
+        sizes={8: 92.9, 16: 2.0, 32: 1.9, 64: 0.9, 128: 0.8, 256: 0.7, 512: 0.5, 1024: 0.3},
+        median=120.0,
+        mean=1_000.0,
+        longest=2_592_000.0,
+        growth=0.9,
+        vcs={"kalos": 2_416},
+        users=64,
+        statuses={"COMPLETED": 53.0, "FAILED": 40.0, "CANCELLED": 7.0},
+        burst=1.2,
+        same_second=0.17,
+        part=2,
+    ),
 }
 
 PRESETS: Final = (*SHAPES, "paper")
 
 # The paper's experiment (section V): 160 jobs, all at time 0, of 1 to 32 GPUs.
 _PAPER_SIZES: Final = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
-
-# Relative rate of submissions by hour of the day: low at night, a dip at lunch and at dinner.
-_HOURS: Final = (5, 4, 3, 3, 3, 3, 4, 5, 7, 10, 13, 13, 9, 11, 14, 14, 14, 13, 10, 9, 10, 10, 9, 7)
-_WEEKEND: Final = 0.55
 
 
 def generate(  # noqa: PLR0917 - the options of the command
@@ -122,11 +136,13 @@ def generate(  # noqa: PLR0917 - the options of the command
 ) -> JobTable:
     """A synthetic job table; the same arguments give the same table.
 
-    `philly` and `helios`: the first job comes at 0 and times are whole seconds. Arrivals are scaled so that
-    the offered load is `load`. The offered load is sum(num_gpus * duration) / (last submission - first
+    `philly`, `helios`, `llm`: the first job comes at 0 and times are whole seconds. Arrivals are scaled so
+    that the offered load is `load`. The offered load is sum(num_gpus * duration) / (last submission - first
     submission) / gpus; it is exact but for the rounding of that span to a whole second. No job asks for more
-    than a tenth of `gpus`: larger sizes are left out of the mix. `paper`: all jobs come at time 0 in the
-    paper's mix of sizes, with iterations, gradients and compute times; `gpus` and `load` do not matter.
+    than a tenth of `gpus`, under `llm` half: larger sizes are left out of the mix. `llm`: gangs of 8 GPUs and
+    more, with the columns of their models (docs/job-table.md#language-models). `paper`: all jobs come at time
+    0 in the paper's mix of sizes, with iterations, gradients and compute times; `gpus` and `load` do not
+    matter.
 
     types: share of the jobs that ask for a GPU type, or for one of several, such as {"A100": 0.3,
     "V100|T4": 0.2}; the others may run on any. Each share is met exactly, to a job, by jobs drawn at random;
@@ -165,6 +181,8 @@ def generate(  # noqa: PLR0917 - the options of the command
     else:
         columns = _trace(SHAPES[preset], num_jobs, gpus, load, rng)
         options |= {"gpus": gpus, "load": load}
+    if preset == "llm":
+        columns |= language_models.columns(columns["num_gpus"].to_numpy().astype(np.int64), rng)
     if types:
         columns["gpu_type"] = _asked(types, num_jobs, seed)
         # A list: the order counts.
@@ -246,7 +264,9 @@ def _asked(types: Mapping[str, float], num_jobs: int, seed: int) -> pl.Series:
 
 def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.Generator) -> Columns:
     """A trace-like table. Jobs come in bursts: mostly one vc, one user, one size, close in time."""
-    sizes = {size: share for size, share in shape.sizes.items() if 10 * size <= gpus}
+    sizes = {size: share for size, share in shape.sizes.items() if shape.part * size <= gpus}
+    if not sizes:
+        raise UsageError(f"option gpus: {gpus}: expected an integer from {shape.part * min(shape.sizes)}")
     burst_of, leads = _bursts(num_jobs, shape.burst, rng)
     num_gpus = _deal(np.array(list(sizes)), _quota(num_jobs, sizes.values()), burst_of, rng)
     vc = _deal(np.arange(len(shape.vcs)), _quota(num_jobs, shape.vcs.values()), burst_of, rng)
@@ -414,7 +434,7 @@ def _arrivals(
     """Submission times in whole seconds from 0 to `span` inclusive, bursts opening by the weekly cycle."""
     if burst_of.size == 1:
         return np.zeros(1)
-    opening = _within_weeks(rng.random(int(burst_of[-1]) + 1), span)
+    opening = within_weeks(rng.random(int(burst_of[-1]) + 1), span)
     gaps = np.exp(1.2 * rng.standard_normal(burst_of.size)) * 6.0
     gaps[rng.random(burst_of.size) < shape.same_second] = 0.0
     gaps[leads] = 0.0
@@ -429,22 +449,6 @@ def _arrivals(
         low, high = 0.0, last
     submit: Floats = np.rint((times - low) * (last / (high - low)))
     return submit
-
-
-def _within_weeks(uniform: Floats, span: float) -> Floats:
-    """Uniform numbers turned into times in [0, span) whose density follows the hours of the week."""
-    week = np.concatenate(
-        [np.array(_HOURS, dtype=np.float64) * (_WEEKEND if day >= 5 else 1.0) for day in range(7)]
-    )
-    edges = np.concatenate([[0.0], np.cumsum(week)])
-    hours = span / 3600.0
-    whole_weeks = math.floor(hours / _WEEK_HOURS)
-    rest = float(np.interp(hours - whole_weeks * _WEEK_HOURS, np.arange(_WEEK_HOURS + 1), edges))
-    mass = uniform * (whole_weeks * edges[-1] + rest)
-    weeks = np.floor(mass / edges[-1])
-    within = np.interp(mass - weeks * edges[-1], edges, np.arange(_WEEK_HOURS + 1))
-    times: Floats = (weeks * _WEEK_HOURS + within) * 3600.0
-    return times
 
 
 def _paper(num_jobs: int, rng: np.random.Generator) -> Columns:
