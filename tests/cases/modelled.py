@@ -20,6 +20,7 @@ from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
 from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
+from reference.links import Carried, Held
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import INTERVALS, Preemption
 from reference.mechanism import World as PreemptWorld
@@ -67,6 +68,7 @@ class ReferenceResult:
     sleep: Sleep | None = None
     shares: Sequence[ShareRow] = ()
     tells_waits: bool = True
+    carried: Carried | None = None
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
 
@@ -382,7 +384,29 @@ class Model:
         _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        return ReferenceResult(result, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+        carried = self._carried(result) if self.case.tiers and result.seen_by_links else None
+        return ReferenceResult(
+            result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached
+        )
+
+    def _carried(self, result: PreemptResult) -> Carried:
+        """What uplinks carry."""
+        stays = [stay for rows in result.allocations for stay in rows]
+        ran = [row for row, rows in enumerate(result.allocations) if rows]
+
+        def ring(held: Held) -> Job | None:
+            if self.options.model != "rar":
+                return None
+            job = replace(self.jobs[held.row], num_gpus=len(held.gpus))
+            return job if self.types is None else self.types.on(held.row, job, self.types.of[held.gpus[0][0]])
+
+        return Carried(
+            result.seen_by_links,
+            ring,
+            first=min((result.arrival[row] for row in ran), default=0.0),
+            start=min((start for _, _, start, _ in stays), default=0.0),
+            last=max((end for *_, end in stays), default=0.0),
+        )
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""
