@@ -9,8 +9,8 @@ import numpy as np
 from ringbco.checker.contention import Part, changes
 from ringbco.checker.inputs import Floats, Ints, RunInputs, Stays
 
-Link = tuple[int, int]
-"""(-1, server), or (tier, group)."""
+Link = tuple[int, int, int]
+"""(-1, server), or (tier, group), and the virtual cluster: each has every uplink to itself."""
 
 
 class Gang(NamedTuple):
@@ -91,11 +91,11 @@ class _Fabric:
         first, last = int(stays.first[row]), int(stays.first[row + 1])
         servers, net = stays.server[first:last], cluster.network
         links: list[Link] = []
-        inside = None
+        inside, vc = None, int(cluster.in_vc[servers[0]])
         for number, tier in enumerate(cluster.tiers):
             groups = np.unique(tier.group[servers]).tolist()
             if len(groups) > 1:
-                links += [(number, group) for group in groups]
+                links += [(number, group, vc) for group in groups]
             elif inside is None:
                 inside = tier.inside
         flows = int(stays.held[first:last].min()) if cluster.gpu_nics else 1
@@ -105,7 +105,7 @@ class _Fabric:
         if inside is not None:
             own = min(inside, net.intra_bandwidth)
         elif not cluster.gpu_nics:
-            links += [(-1, server) for server in servers.tolist()]
+            links += [(-1, server, vc) for server in servers.tolist()]
         return Gang(tuple(links), flows, flows * thousandths, own)
 
     def _join(self, row: int) -> None:

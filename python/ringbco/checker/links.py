@@ -41,7 +41,6 @@ class Links:
     ) -> None:
         gangs, parts = felt
         self.inputs, self.stays, self.gangs = inputs, stays, gangs
-        self.vc = inputs.jobs.in_vc[stays.job]
         self.begin, self.written = stays.start + stays.pause, written
         self.pieces: dict[int, list[Piece]] = {row: [] for row in gangs}
         if inputs.model != "rar":
@@ -73,7 +72,7 @@ class Links:
         return [(a, b) for a, b in found if b > a]
 
     def _uplinks(self, row: int) -> list[Link]:
-        return [(int(self.vc[row]), tier, group) for tier, group in self.gangs[row].links if tier >= 0]
+        return [(vc, tier, group) for tier, group, vc in self.gangs[row].links if tier >= 0]
 
     def _changes(self, times: Floats) -> dict[tuple[int, Link], list[tuple[int, float | None]]]:
         """Of samples and uplinks: the stays that come and their rates, None of those that go."""

@@ -80,7 +80,7 @@ def _crossed(told: Mapping[str, Any], when: str, clock: Callable[[float], str]) 
     """The fact in words."""
     names = [f"{each['job']} (for {duration(each['seconds'])})" for each in told["beside"]]
     more = told["jobs"] - len(names)
-    names += [f"{more} others"] if more > 0 else []
+    names += [f"{more} more"] if more > 0 else []
     *first, last = names or [""]
     who = f"{', '.join(first)} and {last}" if first else last
     beside = f", with {who}" if who else ", alone"
