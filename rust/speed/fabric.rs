@@ -190,12 +190,7 @@ impl Fabric {
     }
 
     /// Adds the uplinks that a gang crosses. Returns the bandwidth inside its domain, if it lies in one.
-    fn uplinks(
-        &self,
-        parts: &[(Server, u32)],
-        links: &mut Vec<Crossed>,
-        groups: &mut Vec<(u32, u32)>,
-    ) -> Option<f64> {
+    fn uplinks(&self, parts: &[(Server, u32)], links: &mut Vec<Crossed>, groups: &mut Vec<(u32, u32)>) -> Option<f64> {
         groups.clear();
         groups.extend(parts.iter().map(|part| (0, part.0.number())));
         for (number, level) in self.levels.iter().enumerate().skip(1) {
