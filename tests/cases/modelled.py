@@ -10,6 +10,7 @@ import numpy as np
 from agreement import result_or_error
 from cases import decided
 from cases.case import BOOKS, Case
+from cases.trees import tree_of
 from reference import Job, Net, Options
 from reference.chains import Chains, chained_world
 from reference.deciding import Decides
@@ -20,7 +21,7 @@ from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
 from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
-from reference.links import Carried, Held
+from reference.links import Carried, Held, carried_of
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import INTERVALS, Preemption
 from reference.mechanism import World as PreemptWorld
@@ -35,7 +36,6 @@ from reference.shares import Pair, Sharing
 from reference.shares import Row as ShareRow
 from reference.shares import preempt_world as share_world
 from reference.tables import MeasuredJob, TableTypes, table_preempt_world
-from reference.tiers import Tier, Tree
 from reference.types import Choices, Types, preempt_world
 from ringbco import KeyPolicy
 from ringbco.trace.ties import key
@@ -146,29 +146,14 @@ class Model:
             oversize="drop",
         )
         network = case.network | ({"xi1": 0.0} if self.told.get("sharing") == "off" else {})
-        self.net = Net(*network.values(), tree=self._tree(network))
+        self.net = Net(
+            *network.values(), tree=tree_of(case, network, shares=self.told.get("sharing") != "off")
+        )
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
         self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
-
-    def _tree(self, network: dict[str, float]) -> Tree | None:
-        """The tiers of the network, or what takes its place: links of GPUs, intensities."""
-        case, count = self.case, len(self.case.servers)
-        own = [job.get("intensity") for job in case.jobs]
-        thousandths = tuple(1000 if each is None else round(1000 * each) for each in own)
-        if not case.tiers and case.nics == "server" and all(each is None for each in own):
-            return None
-        tiers = []
-        for tier in case.tiers:
-            named = [server.get(tier["name"]) for server in case.servers]
-            each = tier.get("servers")
-            group = [server // each for server in range(count)] if each else [named.index(n) for n in named]
-            xi1, alpha = (tier.get(name, network[name]) for name in ("xi1", "alpha"))
-            xi1 = 0.0 if self.told.get("sharing") == "off" else xi1
-            tiers.append(Tier(tuple(group), tier["bandwidth"], xi1, alpha, tier.get("inside")))
-        return Tree(tuple(tiers), case.nics == "gpu", thousandths)
 
     def _job(self, row: int) -> Job:
         job = self.case.jobs[row]
@@ -384,29 +369,17 @@ class Model:
         _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        carried = self._carried(result) if self.case.tiers and result.seen_by_links else None
+        carried = carried_of(result, self.ring) if self.case.tiers and result.seen_by_links else None
         return ReferenceResult(
             result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached
         )
 
-    def _carried(self, result: PreemptResult) -> Carried:
-        """What uplinks carry."""
-        stays = [stay for rows in result.allocations for stay in rows]
-        ran = [row for row, rows in enumerate(result.allocations) if rows]
-
-        def ring(held: Held) -> Job | None:
-            if self.options.model != "rar":
-                return None
-            job = replace(self.jobs[held.row], num_gpus=len(held.gpus))
-            return job if self.types is None else self.types.on(held.row, job, self.types.of[held.gpus[0][0]])
-
-        return Carried(
-            result.seen_by_links,
-            ring,
-            first=min((result.arrival[row] for row in ran), default=0.0),
-            start=min((start for _, _, start, _ in stays), default=0.0),
-            last=max((end for *_, end in stays), default=0.0),
-        )
+    def ring(self, held: Held) -> Job | None:
+        """A job on these GPUs, where bandwidth says how long its iterations take."""
+        if self.options.model != "rar":
+            return None
+        job = replace(self.jobs[held.row], num_gpus=len(held.gpus))
+        return job if self.types is None else self.types.on(held.row, job, self.types.of[held.gpus[0][0]])
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""

@@ -10,9 +10,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from reference.model import GPU, Job, Net, iteration_time
 from reference.tiers import crossed, felt
+
+if TYPE_CHECKING:
+    from reference.result import PreemptResult
 
 Link = tuple[int, int, int]
 """(virtual cluster, tier, group)."""
@@ -166,3 +170,16 @@ class Carried:
             mean = bytes_.get(link, 0.0) / (tier.bandwidth * length) if length > 0 else 0.0
             found.append(Busiest(link[0], link[2], mean, most.get(link, 0.0) / tier.bandwidth, lost[number]))
         return found
+
+
+def carried_of(result: PreemptResult, ring: Callable[[Held], Job | None]) -> Carried:
+    """What the uplinks of a run carried."""
+    stays = [stay for rows in result.allocations for stay in rows]
+    ran = [row for row, rows in enumerate(result.allocations) if rows]
+    return Carried(
+        result.seen_by_links,
+        ring,
+        first=min((result.arrival[row] for row in ran), default=0.0),
+        start=min((start for _, _, start, _ in stays), default=0.0),
+        last=max((end for *_, end in stays), default=0.0),
+    )
