@@ -337,7 +337,7 @@ ROWS: Final = (
     Row("energy", "sleep", page_examples.energy, TRACES),
     Row("operators", "fair share", page_examples.fair_share),
     Row("operators", "operators", page_examples.slurm, TRACES, slow=True),
-    Row("network", "pairs", page_network.pairs, PEERS,
+    Row("tiers", "pairs", page_network.pairs, PEERS,
         picture=("images/pairs.png", page_network.pairs_picture)),
     Row("published", "published", page_published.published, PEERS, slow=True),
     Row("paper", "optimum", page_examples.optima, slow=True),
