@@ -50,6 +50,8 @@ class Feature(NamedTuple):
         """The cluster file."""
         types = sorted({one["gpu_type"] for one in self.servers if "gpu_type" in one})
         lines = [f"[gpu_types.{name}]\nspeed = {speed}\n" for speed, name in enumerate(types, 1)]
+        if any("rack" in one for one in self.servers):
+            lines.append('[[network.tiers]]\nname = "rack"\nbandwidth = "10Gb/s"\n')
         for one in self.servers:
             lines.append("[[servers]]\ngpus = 4\n" + "".join(f'{key} = "{one[key]}"\n' for key in one))
         return "".join(lines)
@@ -128,6 +130,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "elastic": Feature({"min_gpus": [1] * 8, "max_gpus": [4] * 8}),
     "search": Feature({"group": ["g"] * 4 + [None] * 4}, {"search": "asha:eta=2,rungs=2"}),
     "virtual clusters": Feature({"vc": ["x", "y"] * 4}, servers=({"vc": "x"}, {"vc": "y"})),
+    "tiers": Feature(servers=({"rack": "x"}, {"rack": "y"})),
     "slot clock": Feature({}, {"clock": "slot", "slot": 5.0}),
     "sleep": Feature({}, {"sleep_after": 5.0, "wake_time": 2.0}),
     "fixed": Feature({}, {"model": "fixed"}),

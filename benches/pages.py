@@ -29,6 +29,7 @@ import polars as pl
 
 import page_examples
 import page_features
+import page_network
 import page_predictions
 import page_published
 import page_sure
@@ -87,6 +88,7 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
         "whose": (("^ +A +B", "^ median"), ("^ mean completion", "^$"), ("^ GPUs", "^$")),
         "bandwidth": (_ROWS,),
         "placement": (_MEANS,),
+        "turns": (_ROWS,),
     },
     "publishing": {
         "best": (_ROWS, _MEANS, ("^clairvoyant", "")),
@@ -343,6 +345,8 @@ ROWS: Final = (
     Row("tiers", "oversubscription", page_tiers.oversubscription, slow=True),
     Row("operators", "fair share", page_examples.fair_share),
     Row("operators", "operators", page_examples.slurm, TRACES, slow=True),
+    Row("tiers", "pairs", page_network.pairs, PEERS,
+        picture=("images/pairs.png", page_network.pairs_picture)),
     Row("published", "published", page_published.published, PEERS, slow=True),
     Row("paper", "optimum", page_examples.optima, slow=True),
     Row("combinations", "combinations", page_features.every, slow=True),

@@ -6,6 +6,7 @@
 
 mod allocations;
 mod crossings;
+mod links;
 mod searches;
 mod servers;
 mod serving;
@@ -15,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::record::{Ends, StayLog, Stays, SumsByJob};
 pub use allocations::Allocations;
 pub use crossings::Crossings;
+pub use links::{Busiest, LinkRow, Links};
+pub(crate) use links::{LinkLog, Spanned};
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
 pub use servers::{Asleep, Drained, Woken};
@@ -31,6 +34,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) max_contention: Vec<u32>,
     /// What jobs met of a network of tiers; empty columns without one.
     pub(crate) crossings: Crossings,
+    /// The stays that spanned, where there is one.
+    pub(crate) links: LinkLog,
     /// Waiting time with too few idle GPUs, and with enough that could not be used, s.
     pub(crate) wait_causes: Vec<(f64, f64)>,
     pub(crate) allocations: Allocations,
@@ -69,6 +74,7 @@ impl ClusterOutcome {
             num_servers: vec![0; jobs],
             max_contention: vec![0; jobs],
             crossings: Crossings::default(),
+            links: LinkLog::default(),
             wait_causes: vec![(0.0, 0.0); jobs],
             allocations: if record { Allocations::for_jobs(jobs) } else { Allocations::default() },
             contention: Vec::new(),
@@ -151,6 +157,8 @@ pub struct Outcome {
     pub max_contention: Vec<u32>,
     /// What jobs met of a network of tiers; `None` without one.
     pub crossings: Option<Crossings>,
+    /// What the uplinks of a network of tiers carried; `None` without one.
+    pub links: Option<Links>,
     /// Time off its GPUs, s, with fewer idle GPUs than it requests.
     pub wait_gpus: Vec<f32>,
     /// Time off its GPUs, s, with enough idle GPUs that its placement could not use.
@@ -326,6 +334,8 @@ pub(crate) struct Course {
     pub(crate) timeline: Timeline,
     pub(crate) held_while_submitting: HeldWhileSubmitting,
     pub(crate) spanning_seconds: f64,
+    /// The first start and the last finish, s.
+    pub(crate) ran: (f64, f64),
 }
 
 /// Sums the stays of jobs on `clusters` virtual clusters over time. GPUs are counted in units, `units` per GPU.
@@ -340,17 +350,20 @@ pub(crate) fn course(
     // Spans are recomputed on each pass, which costs more than using them: so there are only two passes.
     let mut last = vec![f64::NEG_INFINITY; clusters];
     let (mut from, mut to, mut spanning_seconds) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
+    let mut first_start = f64::INFINITY;
     spans.clone().for_each(|span| {
         let own = &mut last[span.cluster as usize];
         *own = own.max(span.submit);
         (from, to) = (from.min(span.submit), to.max(span.finish));
+        first_start = first_start.min(span.start);
         if span.spanning {
             spanning_seconds += span.finish - span.start;
         }
     });
     let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
+    let ran = (first_start, to);
     if from > to {
-        return Ok(Course { timeline: Timeline::default(), held_while_submitting: held, spanning_seconds });
+        return Ok(Course { timeline: Timeline::default(), held_while_submitting: held, spanning_seconds, ran });
     }
     let last_of_all = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let times = sample_times(from, to, step)?;
@@ -390,7 +403,7 @@ pub(crate) fn course(
         spanning_jobs,
         time: times,
     };
-    Ok(Course { timeline, held_while_submitting: held, spanning_seconds })
+    Ok(Course { timeline, held_while_submitting: held, spanning_seconds, ran })
 }
 
 #[cfg(test)]

@@ -44,6 +44,14 @@ impl Default for Network {
 }
 
 impl Network {
+    /// Returns the bandwidth of a spanning job with contention p_j = `contention`, bytes/s.
+    #[inline]
+    pub(crate) fn left_to(&self, contention: u32) -> f64 {
+        // k_j (eq. 7), at least 1, and f(alpha, k).
+        let k = f64::max(1.0, self.contention_share * f64::from(contention));
+        self.inter_bandwidth / (k + self.degradation * (k - 1.0))
+    }
+
     /// Returns the same network without contention: k of equation 7 is 1 for every job.
     pub(crate) fn without_contention(self) -> Self {
         Self { contention_share: 0.0, ..self }

@@ -233,6 +233,8 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         }
         if state.fabric.is_some() {
             state.out.crossings = Crossings::new(jobs.len(), !setting.tiers.is_empty());
+            state.out.links.is_kept = !setting.tiers.is_empty();
+            state.out.links.saving = saving;
         }
         state
     }

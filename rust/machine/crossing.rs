@@ -3,8 +3,9 @@
 //! For example, when the second of three jobs on an uplink ends, the other two run faster from that instant on.
 
 use super::cluster_state::ClusterState;
-use crate::ids::Slot;
-use crate::outcome::Crossings;
+use crate::cluster::Network;
+use crate::ids::{Job, Server, Slot};
+use crate::outcome::{Crossings, Spanned};
 use crate::speed::{Speed, thousandths};
 
 impl<S: Speed> ClusterState<'_, S> {
@@ -64,6 +65,12 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Writes what a stay met, which ends.
     pub(super) fn tell_crossing(&mut self, slot: Slot) {
         let Some(fabric) = &mut self.fabric else { return };
+        if self.out.links.is_kept {
+            let stay = &self.stays[slot.index()];
+            let every = if self.saving.is_some() { stay.every } else { f64::INFINITY };
+            let (from, ring) = (stay.from, self.speed.ring(&stay.pace));
+            self.out.links.push(stay.job, &stay.parts, Spanned { start: stay.start, from, end: self.now, every, ring });
+        }
         let (own, job) = (fabric.crossing(slot), self.stays[slot.index()].job.index());
         let Crossings { most, own: bandwidth, .. } = &mut self.out.crossings;
         most[job] = most[job].max(own.most);
@@ -74,6 +81,28 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn own_bandwidth(&self, slot: Slot) -> f64 {
         let spans = self.stays[slot.index()].parts.len() > 1;
         self.fabric.as_ref().filter(|_| spans).map_or(0.0, |fabric| fabric.own(slot))
+    }
+
+    /// Returns the bandwidth that a job would get there now, bytes/s, had it given back what it holds.
+    pub(crate) fn bandwidth_on(&self, job: Job, parts: &[(Server, u32)], network: &Network) -> f64 {
+        if parts.len() < 2 {
+            return network.intra_bandwidth;
+        }
+        let own = self.stays.iter().position(|stay| stay.is_live() && stay.job == job);
+        let own = own.filter(|&slot| self.stays[slot].parts.len() > 1).map(Slot::at);
+        if let Some(fabric) = &self.fabric {
+            let intensity = self.jobs.intensity.map_or(1.0, |intensity| intensity[job.index()]);
+            return fabric.would_leave(own, parts, thousandths(intensity));
+        }
+        if !network.is_flat() {
+            return network.at_best(parts.iter().map(|part| part.1).sum(), parts.len() as u32);
+        }
+        let others = |server: Server| {
+            let members = self.link_contention.members(server.index());
+            members.iter().filter(|&&other| Some(other) != own).count()
+        };
+        let contention = 1 + parts.iter().map(|part| others(part.0)).max().unwrap_or(0);
+        network.left_to(contention as u32)
     }
 
     /// Adds the time that its uplinks cost a stay since this was last called.

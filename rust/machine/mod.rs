@@ -46,7 +46,7 @@ use crate::outcome::ClusterOutcome;
 use crate::record::{Scale, Why};
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(crate) use clock::{Clock, MOST_SLOTS};
+pub(crate) use clock::{Clock, MOST_SLOTS, Rest};
 pub(crate) use cluster_state::ClusterState;
 pub use explain::WaitExplanation;
 pub(crate) use explain::until;
@@ -54,6 +54,7 @@ use livelock::Livelock;
 pub(crate) use maintenance::Masked;
 pub(crate) use policy::{Chooses, Claim, EndReason, Policy, WaitReason};
 pub(crate) use quota_usage::Claimant;
+pub(crate) use saves::Saves;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 

@@ -51,7 +51,7 @@ impl Default for Saves {
 
 impl Saves {
     /// Returns the checkpoints of a stay whose progress starts at `from`, with `left` work left.
-    pub(super) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
+    pub(crate) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
         let mut first = Self {
             from,
             multiple: 0.0,
@@ -86,6 +86,24 @@ impl Saves {
         }
         let at = part + spent + (self.multiple + 1.0) * every / slot;
         f64::max(base + (at * (1.0 - NEAR)).ceil(), self.until.floor() + 1.0)
+    }
+
+    /// Begins the checkpoint that is due.
+    fn begin(&mut self, every: f64, cost: Rest, clock: Clock) {
+        (self.before, self.begun) = (self.until, self.due);
+        self.until = self.due + cost.length();
+        self.count += 1;
+        self.due = self.next(every, cost, clock);
+    }
+
+    /// Begins the checkpoint that is due, if progress goes on so far. Returns when it begins and ends; infinity if there
+    /// is none.
+    pub(crate) fn step(&mut self, every: f64, cost: Rest, clock: Clock) -> (f64, f64) {
+        if self.due == f64::INFINITY {
+            return (self.due, self.due);
+        }
+        self.begin(every, cost, clock);
+        (self.begun, self.until)
     }
 
     /// Returns the rounding of an instant. An end that close to a checkpoint comes first, and a checkpoint that close
@@ -128,10 +146,8 @@ impl<P> Stay<P> {
         let now = self.saves.due;
         let left = self.left_at(now, clock);
         let saves = &mut self.saves;
-        (saves.before, saves.left_before) = (saves.until, saves.left);
-        (saves.begun, saves.until, saves.left) = (now, now + cost.length(), left);
-        saves.count += 1;
-        saves.due = saves.next(self.every, cost, clock);
+        (saves.left_before, saves.left) = (saves.left, left);
+        saves.begin(self.every, cost, clock);
         (self.left, self.since) = (left, saves.until);
         (self.part, self.head) = (cost.part, 0.0);
         if cost.part > 0.0 {

@@ -439,6 +439,7 @@ impl<S: Speed> ClusterState<'_, S> {
             self.stays.push(Stay::default());
         }
         if rollback.stay.parts.len() > 1 {
+            self.out.links.forget(job);
             self.link_contention.join(slot, rollback.stay.servers());
             self.contention_sum += u64::from(rollback.stay.contention);
         }

@@ -3,7 +3,7 @@
 //! A column is listed here once, beside its name. A column that does not apply to a run is missing: `failures` if
 //! there were no outages.
 
-use crate::outcome::{Allocations, Asleep, Climb, Outcome, ReplicaEnded, Serving, Timeline, Woken};
+use crate::outcome::{Allocations, Asleep, Climb, Links, Outcome, ReplicaEnded, Serving, Timeline, Woken};
 use crate::planner::{Found, Plan};
 use crate::record::{BEGAN, BY, ENDED, Ends, Stays, Sums};
 use numpy::{Element, IntoPyArray};
@@ -48,6 +48,9 @@ impl RunResult {
         tables.set_item("jobs", jobs(py, &mut outcome)?)?;
         tables.set_item("allocations", allocations(py, outcome.allocations)?)?;
         tables.set_item("timeline", timeline(py, outcome.timeline)?)?;
+        if let Some(found) = outcome.links {
+            links(py, &tables, &found)?;
+        }
         let log = Table::new(py);
         let rows = &outcome.log.rows;
         log.of("time", rows, |row| row.time)?;
@@ -255,6 +258,26 @@ fn timeline(py: Python<'_>, samples: Timeline) -> PyResult<Bound<'_, PyDict>> {
     table.column("spanning_jobs", samples.spanning_jobs)?;
     table.column("mean_contention", samples.mean_contention)?;
     Ok(table.0)
+}
+
+/// Adds what the uplinks carried, and the busiest of each tier.
+fn links(py: Python<'_>, tables: &Bound<'_, PyDict>, found: &Links) -> PyResult<()> {
+    let (table, rows) = (Table::new(py), &found.rows);
+    table.of("vc", rows, |row| row.vc)?;
+    table.of("tier", rows, |row| row.tier)?;
+    table.of("group", rows, |row| row.group)?;
+    table.of("time", rows, |row| row.time)?;
+    table.of("jobs", rows, |row| row.jobs)?;
+    table.of("flows", rows, |row| row.flows)?;
+    table.of("bytes_per_second", rows, |row| row.rate)?;
+    tables.set_item("links", table.0)?;
+    let (table, rows) = (Table::new(py), &found.tiers);
+    table.of("vc", rows, |own| own.vc)?;
+    table.of("group", rows, |own| own.group)?;
+    table.of("mean_share", rows, |own| own.mean_share)?;
+    table.of("largest_share", rows, |own| own.largest_share)?;
+    table.of("gpu_hours_lost", rows, |own| own.gpu_hours_lost)?;
+    tables.set_item("busiest_links", table.0)
 }
 
 fn asleep<'py>(py: Python<'py>, spells: &[Asleep]) -> PyResult<Bound<'py, PyDict>> {

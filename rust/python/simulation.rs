@@ -247,6 +247,11 @@ impl Course {
         Ok(rates.into_pyarray(py))
     }
 
+    /// Returns the bandwidth that a row would get on (server, GPUs) now, bytes/s, had it given back what it holds.
+    fn bandwidth(&self, py: Python<'_>, row: u32, parts: Vec<(u32, u32)>) -> PyResult<f64> {
+        self.0.bandwidth(row, &parts).map_err(|error| refused(py, &error))
+    }
+
     /// Updates a column of a figure. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining, 4 rho.
     fn fill(&mut self, figure: usize, mut column: PyReadwriteArray1<'_, f64>) -> PyResult<()> {
         let figure = *Figure::ALL.get(figure).ok_or_else(|| PyValueError::new_err("no such figure"))?;

@@ -4,6 +4,7 @@
 //! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
 //! copied.
 
+use super::links::links;
 use super::parts::Part;
 use super::{Extras, logs};
 use crate::decisions::DecisionLog;
@@ -48,6 +49,7 @@ pub(crate) fn assemble(
     let mut allocations = Allocations::default();
     let mut climbs = options.search.map(|_| Vec::new());
     let mut serving = None;
+    let mut link_logs = Vec::with_capacity(outcomes.len());
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, mut outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
@@ -90,6 +92,7 @@ pub(crate) fn assemble(
             serving = Some(outcome.serving);
         }
         contention.push(outcome.contention);
+        link_logs.push(outcome.links);
         drop((outcome.wait_causes, outcome.stay_log));
         if parts.len() == 1 && part.whole {
             (start, finish) = (outcome.start, outcome.finish);
@@ -184,6 +187,7 @@ pub(crate) fn assemble(
         (records.job, rows as usize)
     };
     let course = course(spans, parts.len(), jobs.units_per_gpu() as f64, &contention, options.sample)?;
+    let links = links(jobs, parts, &link_logs, options, &course.timeline.time, course.ran);
     Ok(Outcome {
         held_while_submitting: course.held_while_submitting,
         timeline: course.timeline,
@@ -194,6 +198,7 @@ pub(crate) fn assemble(
         num_servers,
         max_contention,
         crossings,
+        links,
         wait_gpus,
         wait_fragmented,
         knows: Knows {

@@ -9,6 +9,7 @@
 
 mod assemble;
 mod checks;
+mod links;
 mod logs;
 mod parts;
 mod probe;

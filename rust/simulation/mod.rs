@@ -20,6 +20,7 @@ macro_rules! each {
 }
 
 mod figures;
+mod links;
 mod verbs;
 
 use crate::cluster::{FewestServers, Network, Tier};

@@ -141,31 +141,56 @@ impl Fabric {
             self.crossings.resize(slot.index() + 1, Crossing::default());
             self.found.resize(slot.index() + 1, 0);
         }
-        let mut links = std::mem::take(&mut self.crossings[slot.index()].links);
-        links.clear();
-        let domain = self.uplinks(parts, &mut links);
-        if !self.gpu_nics && domain.is_none() {
-            links.extend(parts.iter().map(|part| Crossed { link: part.0.number(), place: 0, level: 0 }));
-        }
-        let flows = if self.gpu_nics { parts.iter().map(|part| part.1).min().unwrap_or(1) } else { 1 };
-        let weight = u64::from(flows) * thousandths;
+        let mut groups = std::mem::take(&mut self.groups);
+        let links = std::mem::take(&mut self.crossings[slot.index()].links);
+        let mut crossing = self.crossing_of(parts, thousandths, links, &mut groups);
+        self.groups = groups;
+        let Crossing { links, weight, .. } = &mut crossing;
         for (at, crossed) in links.iter_mut().enumerate() {
             let link = &mut self.links[crossed.link as usize];
             crossed.place = link.members.len() as u32;
             link.members.push((slot, at as u32));
-            link.sum += weight;
+            link.sum += *weight;
             Self::note(&mut self.changed, link, crossed.link);
         }
-        let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
-        let own = domain.map_or(nic, |inside| inside.min(self.intra));
-        self.crossings[slot.index()] =
-            Crossing { links, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() };
+        self.crossings[slot.index()] = crossing;
         self.joined.push(slot);
     }
 
+    /// Returns the links of a gang, in `links`, and what it gets of them alone.
+    fn crossing_of(
+        &self,
+        parts: &[(Server, u32)],
+        thousandths: u64,
+        mut links: Vec<Crossed>,
+        groups: &mut Vec<(u32, u32)>,
+    ) -> Crossing {
+        links.clear();
+        let domain = self.uplinks(parts, &mut links, groups);
+        if !self.gpu_nics && domain.is_none() {
+            links.extend(parts.iter().map(|part| Crossed { link: part.0.number(), place: 0, level: 0 }));
+        }
+        let flows = if self.gpu_nics { parts.iter().map(|part| part.1).min().unwrap_or(1) } else { 1 };
+        let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
+        let own = domain.map_or(nic, |inside| inside.min(self.intra));
+        let weight = u64::from(flows) * thousandths;
+        Crossing { links, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() }
+    }
+
+    /// Returns the bandwidth that a gang would get there, bytes/s, were it there and not in `own`.
+    pub(crate) fn would_leave(&self, own: Option<Slot>, parts: &[(Server, u32)], thousandths: u64) -> f64 {
+        let crossing = self.crossing_of(parts, thousandths, Vec::new(), &mut Vec::new());
+        let before = own.map(|slot| &self.crossings[slot.index()]);
+        let left = |crossed: &Crossed| {
+            let away = before.filter(|own| own.links.iter().any(|other| other.link == crossed.link));
+            let others = self.links[crossed.link as usize].sum - away.map_or(0, |own| own.weight);
+            self.left_to(crossing.flows, others, crossed.level).1
+        };
+        crossing.links.iter().map(left).fold(crossing.own, f64::min)
+    }
+
     /// Adds the uplinks that a gang crosses. Returns the bandwidth inside its domain, if it lies in one.
-    fn uplinks(&mut self, parts: &[(Server, u32)], links: &mut Vec<Crossed>) -> Option<f64> {
-        let groups = &mut self.groups;
+    fn uplinks(&self, parts: &[(Server, u32)], links: &mut Vec<Crossed>, groups: &mut Vec<(u32, u32)>) -> Option<f64> {
         groups.clear();
         groups.extend(parts.iter().map(|part| (0, part.0.number())));
         for (number, level) in self.levels.iter().enumerate().skip(1) {
@@ -229,23 +254,64 @@ impl Fabric {
 
     /// Computes anew what a stay gets. Returns its state.
     pub(crate) fn update(&mut self, slot: Slot) -> &mut Crossing {
-        let own = &mut self.crossings[slot.index()];
-        (own.bandwidth, own.without) = (own.own, own.own);
-        let flows = f64::from(own.flows);
+        let own = &self.crossings[slot.index()];
+        let (mut bandwidth, mut without, mut most) = (own.own, own.own, own.most);
         for crossed in &own.links {
-            let level = &self.levels[crossed.level as usize];
-            let others = self.links[crossed.link as usize].sum - own.weight;
-            let contenders = (1000 * u64::from(own.flows) + others) as f64 / 1000.0;
-            let k = f64::max(flows, level.contention_share * contenders);
-            let bandwidth = level.capacity * flows / (k + level.degradation * (k - flows));
-            own.bandwidth = own.bandwidth.min(bandwidth);
+            let (contenders, left) = self.left_at(own, crossed);
+            bandwidth = bandwidth.min(left);
             if crossed.level == 0 {
-                own.without = own.without.min(bandwidth);
+                without = without.min(left);
             } else {
-                own.most = own.most.max(contenders);
+                most = most.max(contenders);
             }
         }
+        let own = &mut self.crossings[slot.index()];
+        (own.bandwidth, own.without, own.most) = (bandwidth, without, most);
         own
+    }
+
+    /// Returns the lowest tier whose uplink leaves a stay the least: 0 for the first tier.
+    pub(crate) fn bottleneck(&self, slot: Slot) -> usize {
+        let own = &self.crossings[slot.index()];
+        let uplinks = own.links.iter().filter(|crossed| crossed.level > 0);
+        let least = uplinks.filter(|crossed| self.left_at(own, crossed).1 == own.bandwidth).map(|own| own.level);
+        least.min().map_or(0, |level| level as usize - 1)
+    }
+
+    /// Returns the contenders of a stay at a link, and the bandwidth that they leave it.
+    #[inline]
+    fn left_at(&self, own: &Crossing, crossed: &Crossed) -> (f64, f64) {
+        self.left_to(own.flows, self.links[crossed.link as usize].sum - own.weight, crossed.level)
+    }
+
+    /// Returns the contenders of so many flows at a link of a level, `others` among them in thousandths, and the
+    /// bandwidth that they leave these flows.
+    #[inline]
+    fn left_to(&self, flows: u32, others: u64, level: u32) -> (f64, f64) {
+        let level = &self.levels[level as usize];
+        let contenders = (1000 * u64::from(flows) + others) as f64 / 1000.0;
+        let flows = f64::from(flows);
+        let k = f64::max(flows, level.contention_share * contenders);
+        (contenders, level.capacity * flows / (k + level.degradation * (k - flows)))
+    }
+
+    /// Returns the numbers of all uplinks: of each tier from which on, and how many there are.
+    pub(crate) fn uplink_ranges(&self) -> Vec<std::ops::Range<usize>> {
+        let firsts = self.levels.iter().skip(1).map(|level| level.first);
+        let ends = self.levels.iter().skip(2).map(|level| level.first).chain([self.links.len()]);
+        firsts.zip(ends).map(|(first, end)| first..end).collect()
+    }
+
+    /// Returns the numbers of the uplinks that a stay crosses.
+    pub(crate) fn uplinks_of(&self, slot: Slot) -> impl Iterator<Item = u32> + '_ {
+        let links = &self.crossings[slot.index()].links;
+        links.iter().filter(|crossed| crossed.level > 0).map(|crossed| crossed.link)
+    }
+
+    /// Returns the stays that cross a link, each with its flows.
+    pub(crate) fn members(&self, link: u32) -> impl Iterator<Item = (Slot, u32)> + '_ {
+        let members = &self.links[link as usize].members;
+        members.iter().map(|&(slot, _)| (slot, self.crossings[slot.index()].flows))
     }
 
     /// Returns the bandwidth of a stay if nobody else were there and no uplink, bytes/s.

@@ -61,6 +61,11 @@ pub(crate) trait Speed: Clone + Send {
     /// Stores in the pace of a spanning job the bandwidth that a network of tiers gives it, bytes/s; 0: equation 7 does.
     fn feel(&self, _pace: &mut Self::Pace, _bandwidth: f64) {}
 
+    /// Returns the ring of a pace, if the time of its iterations depends on bandwidth.
+    fn ring(&self, _pace: &Self::Pace) -> Option<Ring> {
+        None
+    }
+
     /// Returns the units of work in a slot of that length if one takes `unit` seconds.
     fn per_slot(&self, pace: &Self::Pace, slot: f64, unit: f64) -> f64;
 

@@ -66,9 +66,7 @@ impl Ring {
         } else if num_servers > 1 && !network.is_flat() {
             network.at_best(self.gpus, num_servers)
         } else if num_servers > 1 {
-            // k_j (eq. 7), at least 1, and f(alpha, k).
-            let k = f64::max(1.0, network.contention_share * f64::from(contention));
-            network.inter_bandwidth / (k + network.degradation * (k - 1.0))
+            network.left_to(contention)
         } else {
             network.intra_bandwidth
         };
@@ -76,6 +74,17 @@ impl Ring {
             + self.exchanged / network.reduce_speed
             + network.server_overhead * f64::from(num_servers)
             + self.compute
+    }
+
+    /// Returns tau_j, s, on that many servers, which give it that bandwidth, and the bytes that each GPU sends then.
+    pub(crate) fn at(mut self, network: &Network, num_servers: u32, bandwidth: f64) -> (f64, f64) {
+        self.bandwidth = bandwidth;
+        (self.iteration_time(network, num_servers, 0), 2.0 * self.exchanged)
+    }
+
+    /// Returns the GPUs that form it.
+    pub(crate) fn gpus(&self) -> u32 {
+        self.gpus
     }
 
     /// Returns the iterations per second on that many servers, without contention.
@@ -123,6 +132,10 @@ impl Speed for RingSpeed {
     #[inline]
     fn feel(&self, ring: &mut Ring, bandwidth: f64) {
         ring.bandwidth = bandwidth;
+    }
+
+    fn ring(&self, ring: &Ring) -> Option<Ring> {
+        Some(*ring)
     }
 
     #[inline]

@@ -12,6 +12,7 @@ from agreement import recorded_stays, stays_of
 from cases import window
 from cases.case import Case
 from cases.modelled import ReferenceResult, reference_result
+from reference.links import Carried
 from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
@@ -48,6 +49,8 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
     for name, recorded, right in _tables(case, outcome, expected, ids):
         if not near.same(np.array(recorded, float), np.array(right, float)):
             yield name, f"\n{recorded}\nnot\n{right}"
+    if expected.carried is not None:
+        yield from _links(case, outcome, expected.carried, near)
     if expected.sleep is not None and "gpu_types" in outcome.summary:
         recorded = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
         right = _asleep(case, expected)
@@ -132,6 +135,38 @@ def _tables(
                 for each in expected.log.replicas
             ),
         )
+
+
+def _links(
+    case: Case, outcome: ringbco.Outcome, carried: Carried, near: "_Near"
+) -> Iterator[tuple[str, str]]:
+    """What uplinks carry: their rows, and the busiest of each tier."""
+    assert outcome.links is not None
+    vcs = list(dict.fromkeys(server.get("vc") for server in case.servers))
+    names = []
+    for tier in case.tiers:
+        named = [server.get(tier["name"]) for server in case.servers]  # a group by name is its first server
+        names.append([str(n) for n in range(len(named))] if "servers" in tier else named)
+    right = [
+        (vcs[vc], case.tiers[tier]["name"], names[tier][group], *rest)
+        for vc, tier, group, *rest in carried.rows(case.options.get("sample"))
+    ]
+    recorded = [row if "vc" in outcome.links.columns else (None, *row) for row in outcome.links.rows()]
+    same = [row[:3] + row[4:6] for row in recorded] == [row[:3] + row[4:6] for row in right]
+    for at, most in ((3, None), (6, 1e-9)) if same else ():
+        one, other = (np.array([row[at] for row in rows], float) for rows in (recorded, right))
+        same &= near.same(one, other) if most is None else np.allclose(one, other, rtol=most, atol=0.0)
+    if not same:
+        yield "links", f"\n{recorded}\nnot\n{right}"
+    for row, own, tier, of in zip(
+        outcome.summary["links"], carried.summary(), case.tiers, names, strict=True
+    ):
+        if (row.get("vc"), row["tier"], row["group"]) != (vcs[own.vc], tier["name"], of[own.group]):
+            yield "links", f"{row}; not {own}"
+        for name in ("mean_share", "largest_share", "gpu_hours_lost"):
+            slack = near.within(1e-9) * case.room / 3600.0 if name == "gpu_hours_lost" else 1e-12
+            if not math.isclose(row[name], getattr(own, name), rel_tol=1e-6, abs_tol=slack):
+                yield f"links {name}", f"{row[name]}; not {getattr(own, name)}"
 
 
 def _asleep(case: Case, expected: ReferenceResult) -> float:

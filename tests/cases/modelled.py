@@ -9,18 +9,20 @@ import numpy as np
 
 from agreement import result_or_error
 from cases import decided
-from cases.case import BOOKS, Case
-from reference import Job, Net, Options
+from cases.case import Case
+from cases.owned import claims_of, fair_of
+from cases.trees import groups_of, level_of, net_of
+from reference import Job, Options
 from reference.chains import Chains, chained_world
-from reference.claims import Book, Claims, Load, Log, Quota
+from reference.claims import Log
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
 from reference.elastic import simulation_arguments as given_elastic
 from reference.energy import Sleep, sleeping_world
-from reference.fair import Fair
 from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
+from reference.links import Carried, Held, carried_of
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import World as PreemptWorld
 from reference.mechanism import simulate as simulate_preempt
@@ -35,7 +37,6 @@ from reference.shares import Pair, Sharing
 from reference.shares import Row as ShareRow
 from reference.shares import preempt_world as share_world
 from reference.tables import MeasuredJob, TableTypes, table_preempt_world
-from reference.tiers import Tier, Tree
 from reference.types import Choices, Types, preempt_world
 from ringbco import KeyPolicy
 from ringbco.trace.ties import key
@@ -68,6 +69,7 @@ class ReferenceResult:
     sleep: Sleep | None = None
     shares: Sequence[ShareRow] = ()
     tells_waits: bool = True
+    carried: Carried | None = None
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
 
@@ -143,40 +145,14 @@ class Model:
             variant=self.told.get("variant", "practical"),
             seed=self.told.get("seed", 0),
             oversize="drop",
-            tiers=tuple(map(self._groups, case.tiers)),
+            tiers=tuple(groups_of(case, tier) for tier in case.tiers),
         )
-        network = case.network | ({"xi1": 0.0} if self.told.get("sharing") == "off" else {})
-        self.net = Net(*network.values(), tree=self._tree(network))
+        self.net = net_of(case, shares=self.told.get("sharing") != "off")
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
         self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
-
-    def _tree(self, network: dict[str, float]) -> Tree | None:
-        """The tiers of the network, or what takes its place: links of GPUs, intensities."""
-        case = self.case
-        own = [job.get("intensity") for job in case.jobs]
-        thousandths = tuple(1000 if each is None else round(1000 * each) for each in own)
-        if not case.tiers and case.nics == "server" and all(each is None for each in own):
-            return None
-        tiers = []
-        for tier in case.tiers:
-            xi1, alpha = (tier.get(name, network[name]) for name in ("xi1", "alpha"))
-            xi1 = 0.0 if self.told.get("sharing") == "off" else xi1
-            tiers.append(Tier(self._groups(tier), tier["bandwidth"], xi1, alpha, tier.get("inside")))
-        return Tree(tuple(tiers), case.nics == "gpu", thousandths)
-
-    def _groups(self, tier: dict[str, Any]) -> tuple[int, ...]:
-        """The group of each server."""
-        named = [server.get(tier["name"]) for server in self.case.servers]
-        each = tier.get("servers")
-        return tuple(server // each if each else named.index(name) for server, name in enumerate(named))
-
-    def _level(self, name: str | None) -> int | None:
-        """The level of a tier: 0 for servers, 1 for the first tier above them."""
-        names = ["server", *(tier["name"] for tier in self.case.tiers)]
-        return None if name is None else names.index(name.removesuffix("?"))
 
     def _job(self, row: int) -> Job:
         job = self.case.jobs[row]
@@ -194,10 +170,10 @@ class Model:
             round(1000 * (job.get("gpu_share") or 0.0)),
             self.ties[row],
             job.get("gpus_per_pod") or 1,
-            self._level(within),
+            level_of(self.case, within),
             within is not None and not within.endswith("?"),
             job.get("segment") or 0,
-            self._level(job.get("segment_tier")) or 0,
+            level_of(self.case, job.get("segment_tier")) or 0,
         )
         if self.told["model"] != "table":
             return plain
@@ -256,26 +232,6 @@ class Model:
         drains = self._windows("outages", drains=True)
         return Failures(outages, intervals, self.told.get("checkpoint_cost", 0.0), drains)
 
-    def _claims(self) -> Claims:
-        jobs, files = self.case.jobs, self.case.files
-        books = []
-        for rows in (files[name] for name in BOOKS if name in files):
-            kind = next(iter(rows[0]))
-            quotas = tuple((str(row[kind]), Quota(row["gpus"], row["borrow"])) for row in rows)
-            books.append(Book(tuple(_owner(job.get(kind)) for job in jobs), quotas))
-        return Claims(
-            tuple(job.get("priority", 0) for job in jobs),
-            tuple(job.get("preemptible", True) for job in jobs),
-            self.told.get("evict", False),
-            tuple(books),
-            tuple(Load(**row) for row in files.get("services", ())),
-            self.column,
-            self.told.get("victims", "least"),
-            self.told.get("evict_after", 0.0),
-            self.told.get("evict_loses", False),
-            self.told.get("preempt_loses", False),
-        )
-
     def _queue(self) -> Queue | None:
         if self.told["policy"] not in PRESETS:
             return None
@@ -287,23 +243,10 @@ class Model:
             self.told.get("predict") == "exact",
             tuple(users.index(job["user"]) for job in self.case.jobs) if text else None,
             self.told.get("reservations", 100),
-            self._fair() if self.options.order == "fairshare" else None,
+            fair_of(self.case, self.told["half_life"]) if self.options.order == "fairshare" else None,
             self._told("predict") or {},
             self._told("estimate"),
         )
-
-    def _fair(self) -> Fair:
-        jobs, given = self.case.jobs, self.case.files.get("fair_shares", ())
-        kinds = [name for name in given[0] if name != "share"] if given else []
-        kinds = kinds or ["user" if "user" in jobs[0] else "vc"]
-        shares = []
-        for row in given:
-            owner = tuple(_owner(row[kind]) for kind in kinds)
-            if len(kinds) > 1 and row[kinds[1]] is None:
-                owner = owner[:1]
-            shares.append((owner, 1.0 if row["share"] is None else row["share"]))
-        owners = tuple(tuple(_owner(job.get(kind)) for kind in kinds) for job in jobs)
-        return Fair(owners, tuple(shares), self.told["half_life"])
 
     def _rules(self) -> Preemption:
         name = self.told["policy"] if self.told["policy"] in (*RANKINGS, "repack") else "srtf"
@@ -406,14 +349,24 @@ class Model:
         _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        return ReferenceResult(result, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+        carried = carried_of(result, self.ring) if self.case.tiers and result.seen_by_links else None
+        return ReferenceResult(
+            result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached
+        )
+
+    def ring(self, held: Held) -> Job | None:
+        """A job on these GPUs, where bandwidth says how long its iterations take."""
+        if self.options.model != "rar":
+            return None
+        job = replace(self.jobs[held.row], num_gpus=len(held.gpus))
+        return job if self.types is None else self.types.on(held.row, job, self.types.of[held.gpus[0][0]])
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
         if self.told["policy"] in RESIZING and not self.decides:
             return self._elastic(due)
-        facts, claims = self._failures(), self._claims()
+        facts, claims = self._failures(), claims_of(self.case, self.told, self.column)
         queue = None if self.decides else self._queue()
         sharing = self._sharing()
         world, sleep = self._base(sharing), self._sleep()
@@ -506,7 +459,7 @@ class Model:
             self.types,
             self._failures(),
             self.server_vc,
-            self._claims(),
+            claims_of(self.case, self.told, self.column),
             log,
             sharing if self.shared() else None,
             limits,
@@ -515,11 +468,6 @@ class Model:
         )
         given = (*given[:-1], chained_world(self._chains(), given[-1]))
         return Parts(given, log, limits, sharing, search and search[1], sleep)
-
-
-def _owner(value: object) -> str | None:
-    """What owners are called, whatever the type of their column."""
-    return None if value is None else str(value)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

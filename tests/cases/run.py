@@ -18,7 +18,7 @@ from ringbco.errors import RingbcoError
 from ringbco.result.tables import SUMMARY
 from ringbco.run.again import compare_results
 
-TABLES = ("jobs", "allocations", "timeline", "replicas", "rungs", "searches")
+TABLES = ("jobs", "allocations", "timeline", "links", "replicas", "rungs", "searches")
 
 POLICIES = ("policy", "own_policy")
 

@@ -48,16 +48,20 @@ def after(text: str) -> str:
 
 
 FIGURES, OTHERS = after("## summary.json\n"), keys(after("Other keys:"))
-LISTS = ["size_classes", "gpu_types", "vcs"]
+LISTS = ["size_classes", "gpu_types", "links", "vcs"]
 SUMMARY = [*keys(FIGURES, "run"), *OTHERS]
 CLASSES = ["gpus", *keys(FIGURES, "class")]
 VCS = ["vc", "size_classes", *keys(FIGURES, "vc")]
+TIERS = ["tier", "vc", "group", *keys(FIGURES, "tier")]
 TYPES = ["gpu_type", *keys(FIGURES, "type")]
 MIXED = Cluster.from_groups(
     [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
     gpu_types={"card": GpuType("card", 2.0)},
 )
 RACKS = Cluster.from_groups([ServerGroup(4, 4)], tiers=[Tier("rack", 1e9, 2)])
+RACKS_OF_VCS = Cluster.from_groups(
+    [ServerGroup(2, 8, vc="a"), ServerGroup(2, 8, vc="b")], tiers=[Tier("rack", 1e9, 1)]
+)
 ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
 OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
 CLOSED = pl.concat([OUTAGES, OUTAGES.with_columns(server=pl.Series([1]))]).with_columns(
@@ -84,6 +88,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return {
         "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
         "tiers": replay(jobs, RACKS, policy="fifo"),
+        "tiers of vcs": replay(due, RACKS_OF_VCS, policy="fifo", placement="first-fit"),
         "users": replay(jobs, "4x4", policy="fifo"),
         "fair": replay(jobs, "4x4", policy="fifo", order="fairshare", fair_shares=SHARES),
         "preemptive": replay(jobs, "4x4", policy="srtf"),
@@ -161,6 +166,13 @@ def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> 
         recorded | {"asleep_gpu_hours"} == listed_files(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
     )
     assert "cost" not in outcomes["types"].summary["gpu_types"][1]
+
+
+def test_every_key_of_a_tier_is_documented(outcomes: dict[str, Outcome]) -> None:
+    entries = [*outcomes["tiers"].summary["links"], *outcomes["tiers of vcs"].summary["links"]]
+    assert listed_files(entries) == set(TIERS)
+    row = next(line for line in PAGE.splitlines() if line.startswith("| links |"))
+    assert all(f"`{key}`" in row for key in TIERS)
 
 
 def test_every_option_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:

@@ -263,6 +263,7 @@ def follower(base: type[World], record: Record) -> type[World]:
             if not self.fixed or record.interferes:
                 super().new_rates()
                 self.states.clear()
+                self.seen_by_links.clear()
                 return
             for run in self.running:
                 if math.isnan(run.tau):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from reference import clocks
 from reference.arrivals import Arriving
 from reference.causes import Causes
+from reference.links import Held
 from reference.model import (
     GPU,
     Job,
@@ -58,6 +59,7 @@ class World(Arriving, Causes, Protecting, Netting):
     listed: dict[int, int] = field(default_factory=dict)
     """The queue of each row of the stable lists, all of them in one order."""
     states: list[tuple[float, int, int, int, int]] = field(default_factory=list)
+    seen_by_links: list[tuple[float, list[Held]]] = field(default_factory=list)
     short: list[int] = field(default_factory=list)
     apart: list[int] = field(default_factory=list)
     looked: float = 0.0
@@ -353,6 +355,11 @@ class World(Arriving, Causes, Protecting, Netting):
         busy = sum(len(run.gpus) for run in self.running)
         total = sum(run.p for run in self.running)
         self.states.append((self.seconds(self.now), len(self.running), len(self.waiting), busy, total))
+        if self.net.tree is not None and self.net.tree.tiers:
+            there = [
+                Held(run.row, list(run.gpus), self.seconds(max(run.begin, run.since))) for run in self.running
+            ]
+            self.seen_by_links.append((self.seconds(self.now), there))
 
     # The clocks.
 
@@ -433,4 +440,5 @@ def simulate(
     for world in worlds:
         clocks.run(world)
         result.states.append(world.states)
+        result.seen_by_links.append((world.seen_by_links, world.net))
     return result

@@ -4,6 +4,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Self
 
+from reference.links import Instants
+from reference.model import Net
+
 
 @dataclass
 class PreemptResult:
@@ -39,6 +42,8 @@ class PreemptResult:
     lost_work: list[float]
     states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
     """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
+    seen_by_links: list[tuple[Instants, Net]] = field(default_factory=list)
+    """In a network of tiers who is there after each instant, and the network, one a virtual cluster."""
 
     def stays(self) -> list[list[tuple[float, float]]]:
         """(start, end) of the stays of every row."""

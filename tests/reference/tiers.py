@@ -40,8 +40,10 @@ class Tree:
 class Gang(Protocol):
     """A job that runs."""
 
-    row: int
-    gpus: list[GPU]
+    @property
+    def row(self) -> int: ...
+    @property
+    def gpus(self) -> list[GPU]: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Felt:
     """What a gang gets. p: eq. 6.
 
     bandwidth: bytes/s, of a gang that spans; without: were there no uplinks; own: nor anybody else. crossing:
-    the largest n of an uplink that it crosses. None and 0 where it does not span.
+    the largest n of an uplink that it crosses. None and 0 where it does not span. tier: the lowest whose
+    uplink leaves it the least; None where no uplink does.
     """
 
     p: int
@@ -57,6 +60,7 @@ class Felt:
     without: float | None = None
     own: float | None = None
     crossing: float = 0.0
+    tier: int | None = None
 
 
 def of_cluster(net: Net, sizes: Mapping[int, int]) -> Net:
@@ -102,7 +106,7 @@ def felt(gangs: Sequence[Gang], net: Net) -> list[Felt]:
         return [Felt(each) for each in p]
     domains = [_domain(own, tree) for own in on]
     flows = [min(own.values()) if tree.gpu_nics else 1 for own in on]
-    crossed = [_crossed(own, domain, tree) for own, domain in zip(on, domains, strict=True)]
+    links = [_crossed(own, domain, tree) for own, domain in zip(on, domains, strict=True)]
     found = []
     for j, gang in enumerate(gangs):
         if len(on[j]) < 2:
@@ -116,22 +120,31 @@ def felt(gangs: Sequence[Gang], net: Net) -> list[Felt]:
         else:
             own = net.inter
         bandwidth, without, crossing = own, own, 0.0
-        for link in crossed[j]:
-            others = [i for i, other in enumerate(gangs) if other is not gang and link in crossed[i]]
+        left: list[tuple[float, int]] = []
+        for link in links[j]:
+            others = [i for i, other in enumerate(gangs) if other is not gang and link in links[i]]
             n = (1000 * r + sum(flows[i] * tree.thousandths[gangs[i].row] for i in others)) / 1000
             kind = link[0]
-            tier = None if kind < 0 else tree.tiers[kind]
-            capacity = net.inter if tier is None else tier.bandwidth
-            xi1, alpha = (net.xi1, net.alpha) if tier is None else (tier.xi1, tier.alpha)
+            at = None if kind < 0 else tree.tiers[kind]
+            capacity = net.inter if at is None else at.bandwidth
+            xi1, alpha = (net.xi1, net.alpha) if at is None else (at.xi1, at.alpha)
             k = max(float(r), xi1 * n)
             b = capacity * r / (k + alpha * (k - r))
             bandwidth = min(bandwidth, b)
-            if tier is None:
+            if at is None:
                 without = min(without, b)
             else:
                 crossing = max(crossing, n)
-        found.append(Felt(p[j], bandwidth, without, own, crossing))
+                left.append((b, kind))
+        tier = min(left)[1] if bandwidth < without else None
+        found.append(Felt(p[j], bandwidth, without, own, crossing, tier))
     return found
+
+
+def crossed(gpus: Sequence[GPU], tree: Tree) -> set[tuple[int, int]]:
+    """The links that a gang on these GPUs crosses: (-1, server), (tier, group)."""
+    own = Counter(server for server, _ in gpus)
+    return _crossed(own, _domain(own, tree), tree)
 
 
 def _domain(own: Counter[int], tree: Tree) -> int | None:

@@ -43,6 +43,7 @@ from ringbco.result.schema import (
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
     SHARES_SCHEMA,
+    TIERS_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
@@ -391,6 +392,7 @@ def test_every_file_and_column_is_documented() -> None:
             | PAUSES_SCHEMA
             | FAILURE_SCHEMA
             | ELASTIC_SCHEMA
+            | TIERS_SCHEMA
             | TYPES_SCHEMA
             | SHARES_SCHEMA,
             "allocations": GPUS_SCHEMA,

@@ -50,6 +50,7 @@ RULES: Final = {
     "services": "services have no more replicas than wanted, on servers that are up",
     "num-servers": "num_servers is what the stays use",
     "contention": "max_contention is what the stays imply",
+    "links": "links.parquet follows from the stays",
     "run-times": "run times equal the work done under contention",
     "searches": "trials go on by their losses, after the work that lies between rungs",
     "held": "held_time and lost_time follow from the stays",
@@ -62,7 +63,7 @@ OF_FOLDERS: Final = ("seal", "repeat")
 """The checks of a folder, not of what is in its tables."""
 _NEED_ALLOCATIONS: Final = (
     *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
-    *("contention", "run-times", "causes"),
+    *("contention", "links", "run-times", "causes"),
 )
 _READ: Final = (
     *("run_on_type", *schema.CAUSES_SCHEMA, *schema.PREEMPTION_SCHEMA),

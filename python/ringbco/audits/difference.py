@@ -33,6 +33,7 @@ TABLES: Final = {
     "jobs": "jobs",
     "stays": "stays_written",
     **{name: name for name in ("allocations", "timeline", "servers", "replicas", "rungs", "searches")},
+    "links": "links",
 }
 """By the checker's names: where an outcome has the tables that follow from a stay log."""
 CODES: Final = {
@@ -41,6 +42,7 @@ CODES: Final = {
     "allocations": "stretches",
     "timeline": "timeline",
     "servers": "servers",
+    "links": "links",
     "replicas": "services",
     "rungs": "searches",
     "searches": "searches",
@@ -193,7 +195,9 @@ class Differences:
                     said = "is there only for runs in which a stay may end early"
                     yield Difference(table, "", says=f"stays.parquet {said}")
                 continue
-            if not self.recorded and (table == "allocations" or (table == "servers" and self._sleeps)):
+            if not self.recorded and (
+                table in ("allocations", "links") or (table == "servers" and self._sleeps)
+            ):
                 continue
             if (frame is None) != (right is None):
                 said = "is missing" if frame is None else "is there; expected none"

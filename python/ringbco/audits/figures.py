@@ -39,7 +39,13 @@ PLAN: Final = frozenset(
     }
 )
 """Figures of a plan, which `check_plan` looks at."""
-NAMES: Final = {"vcs": "vc", "size_classes": "gpus", "gpu_types": "gpu_type", "services": "service"}
+NAMES: Final = {
+    "vcs": "vc",
+    "size_classes": "gpus",
+    "gpu_types": "gpu_type",
+    "links": "tier",
+    "services": "service",
+}
 """Tables of the summary, and the key that names their rows."""
 OLDER: Final = (
     *("size_classes", "gpu_types", "energy_kwh", "cost", "events", "jobs_refused", "preemptions"),
@@ -47,7 +53,7 @@ OLDER: Final = (
 )
 """Figures without which a summary can be read; and those of fairness, deadlines and bounded slowdowns."""
 OLDER_PARTS: Final = ("bounded_slowdown", "finish_time_fairness", "deadlines", "jain_index")
-PLACED: Final = ("jobs_spread", "mean_contention", "gpu_types", "energy_kwh", "cost")
+PLACED: Final = ("jobs_spread", "mean_contention", "links", "gpu_types", "energy_kwh", "cost")
 """Figures that say nothing unless the run recorded allocations."""
 PAUSED: Final = ("lost_gpu_seconds", "goodput", "lost_work_gpu_seconds", "lost_gpu_hours_by_cause")
 """The same where servers sleep, and where work is lost."""

@@ -206,8 +206,13 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
         if cluster.server_types is not None
         else (),
         [
-            Tier(group.astype(np.int64), bandwidth, 0.0 if alone else own_xi1, alpha, inside)
-            for group, bandwidth, own_xi1, alpha, inside in engine_columns(cluster).get("tiers", ())
+            Tier(
+                *(group.astype(np.int64), bandwidth, 0.0 if alone else own_xi1, alpha, inside),
+                *(tier.name, tier.group_names(cluster.num_servers)),
+            )
+            for tier, (group, bandwidth, own_xi1, alpha, inside) in zip(
+                cluster.tiers, engine_columns(cluster).get("tiers", ()), strict=True
+            )
         ],
         cluster.nics == "gpu",
     )

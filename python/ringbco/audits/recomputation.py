@@ -33,7 +33,17 @@ RELATIVE: Final = 1e-9
 NEEDED: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
 """Where one of these fails there is no stay log to check."""
 RECOMPUTED: Final = (
-    *("inputs", "arithmetic", "stays", "evictions", "num-servers", "contention", "run-times", "searches"),
+    *(
+        "inputs",
+        "arithmetic",
+        "stays",
+        "evictions",
+        "num-servers",
+        "contention",
+        "links",
+        "run-times",
+        "searches",
+    ),
     *("held", "causes", "summary", "timeline"),
 )
 Checks = dict[str, "Check"]
@@ -95,6 +105,7 @@ def _leave_out(checks: Checks, facts: Facts, inputs: RunInputs) -> None:
     for code, applies, reason in (
         ("evictions", inputs.makes_room, "jobs make no room for others"),
         ("stays", inputs.several or facts.outcome.stays_written is not None, "every job has one stay"),
+        ("links", bool(inputs.cluster.tiers), "the cluster has no tiers"),
         ("held", paused, "the policy preempts no job"),
         ("held", not paused or {"held_time", "lost_time"} <= columns, "the result does not say"),
         ("causes", {*WAITS[1:], *RUNS[:2]} <= columns, "the result does not say"),

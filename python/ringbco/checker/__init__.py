@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.checker import clock, columns, contention, draining, fabric, searches, services, stays, timeline
+from ringbco.checker import (
+    clock,
+    columns,
+    contention,
+    draining,
+    fabric,
+    links,
+    searches,
+    services,
+    stays,
+    timeline,
+)
 from ringbco.checker.figures import Summary
 from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import Recomputed, RunInputs, StayLog
@@ -32,10 +43,11 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     stays.pause(inputs, stay_log.stays, slept)
     spanning, parts = contention.contend(stay_log.stays)
     felt = fabric.contend(inputs, stay_log.stays)
-    parts = parts if felt is None else felt
+    parts = parts if felt is None else felt[0]
     if speeds.meets and inputs.jobs.share is not None:
         parts += contention.crowd(stay_log.stays, inputs.jobs.share)
-    worker = Worker(inputs, speeds, stay_log.stays, contention.parts_of(parts))
+    columns_of = contention.parts_of(parts)
+    worker = Worker(inputs, speeds, stay_log.stays, columns_of)
     ended, off = worker.integrate(marks, stay_log.rungs)
     if inputs.cluster.tiers:
         stay_log.stays.uplinks = worker.uplinks()
@@ -53,6 +65,11 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     }
     if inputs.outages is not None or inputs.sleep_after < np.inf:
         tables["servers"] = timeline.servers_table(interval)
+    uplinks = None
+    if inputs.cluster.tiers:
+        gangs = {} if felt is None else felt[1]
+        carried = links.Links(inputs, speeds, stay_log.stays, (gangs, columns_of), worker.written)
+        tables["links"], uplinks = carried.table(interval), carried.summary(interval)
     if inputs.services is not None:
         tables["replicas"] = services.replicas_table(interval)
     missing = np.ones(len(inputs.jobs), np.bool_)
@@ -63,4 +80,7 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
         seen = searches.Searches(inputs, stay_log, placeable)
         tables["rungs"], found = seen.rungs_table(), seen.table()
         tables["searches"] = found
-    return Recomputed(tables, Summary(interval, done, placeable).of(spanning, found), ended, off)
+    summary = Summary(interval, done, placeable).of(spanning, found)
+    if uplinks is not None:
+        summary["links"] = uplinks
+    return Recomputed(tables, summary, ended, off)

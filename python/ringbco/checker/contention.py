@@ -28,6 +28,7 @@ class Parts(NamedTuple):
 
     stay; from since until until; p; company, how many others are on its GPU, and other, one of them.
     bandwidth, without: what a network of tiers leaves it, bytes/s, and would without uplinks; 0 elsewhere.
+    tier: that of the uplink which leaves it the least, or -1.
     """
 
     stay: Ints
@@ -38,19 +39,20 @@ class Parts(NamedTuple):
     other: Ints
     bandwidth: Floats
     without: Floats
+    tier: Ints
 
 
-Part = tuple[int, float, float, int, int, int, float, float]
+Part = tuple[int, float, float, int, int, int, float, float, int]
 
 
 def parts_of(found: list[Part]) -> Parts:
     """As columns."""
     found = sorted(found)
-    stay, p, company, other = (np.array([part[i] for part in found], np.int64) for i in (0, 3, 4, 5))
+    stay, p, company, other, tier = (np.array([part[i] for part in found], np.int64) for i in (0, 3, 4, 5, 8))
     since, until, bandwidth, without = (
         np.array([part[i] for part in found], np.float64) for i in (1, 2, 6, 7)
     )
-    return Parts(stay, since, until, p, company, other, bandwidth, without)
+    return Parts(stay, since, until, p, company, other, bandwidth, without, tier)
 
 
 def changes(rows: Ints, start: Floats, end: Floats) -> Iterator[Change]:
@@ -159,7 +161,7 @@ class _Links:
         since, p = self.now[row]
         self.total -= p
         if p and time > since:
-            self.parts.append((row, since, time, p, 0, -1, 0.0, 0.0))
+            self.parts.append((row, since, time, p, 0, -1, 0.0, 0.0, -1))
             if p > self.most.get(row, 0):
                 self.most[row] = p
 
@@ -182,7 +184,7 @@ def crowd(stays: Stays, share: Ints) -> list[Part]:
 
     def close(row: int, time: float) -> None:
         begun, others = open_parts.pop(row)
-        found.append((row, begun, time, 0, len(others), others[0] if others else -1, 0.0, 0.0))
+        found.append((row, begun, time, 0, len(others), others[0] if others else -1, 0.0, 0.0, -1))
 
     for time, leave, come in changes(own, stays.start, stays.end):
         for spot in {place[row] for row in (*leave, *come)}:

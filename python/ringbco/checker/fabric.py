@@ -9,8 +9,8 @@ import numpy as np
 from ringbco.checker.contention import Part, changes
 from ringbco.checker.inputs import Floats, Ints, RunInputs, Stays
 
-Link = tuple[int, int]
-"""(-1, server), or (tier, group)."""
+Link = tuple[int, int, int]
+"""(-1, server), or (tier, group), and the virtual cluster: each has every uplink to itself."""
 
 
 class Gang(NamedTuple):
@@ -42,19 +42,20 @@ def at_best(inputs: RunInputs, job: Ints, gpus: Ints, servers: Ints) -> Floats |
     return best
 
 
-def contend(inputs: RunInputs, stays: Stays) -> list[Part] | None:
-    """Writes crossing, own and slowed into the stays. Returns the parts of those that span.
+def contend(inputs: RunInputs, stays: Stays) -> tuple[list[Part], dict[int, Gang]] | None:
+    """Writes crossing, own and slowed into the stays. Returns the parts of those that span, and their links.
 
     None where equations 6 and 7 say it all.
     """
     cluster = inputs.cluster
     if not (cluster.tiers or cluster.gpu_nics or "intensity" in inputs.jobs.plain):
         return None
-    return _Fabric(inputs, stays).parts
+    found = _Fabric(inputs, stays)
+    return found.parts, found.gangs
 
 
 class _Fabric:
-    """sum: flows on each link, weighed. now: since when each stay gets (bandwidth, without uplinks)."""
+    """sum: flows on each link, weighed. now: since when each stay gets what `_bandwidth` says."""
 
     def __init__(self, inputs: RunInputs, stays: Stays) -> None:
         self.cluster, self.stays = inputs.cluster, stays
@@ -65,7 +66,7 @@ class _Fabric:
         self.gangs = {row: self._gang(row, weights[row]) for row in wide.tolist()}
         self.sum: dict[Link, int] = {}
         self.on: dict[Link, set[int]] = {}
-        self.now: dict[int, tuple[float, float, float]] = {}
+        self.now: dict[int, tuple[float, float, float, int]] = {}
         self.parts: list[Part] = []
         own = np.zeros(len(stays))
         own[wide] = [self.gangs[row].own for row in wide.tolist()]
@@ -90,11 +91,11 @@ class _Fabric:
         first, last = int(stays.first[row]), int(stays.first[row + 1])
         servers, net = stays.server[first:last], cluster.network
         links: list[Link] = []
-        inside = None
+        inside, vc = None, int(cluster.in_vc[servers[0]])
         for number, tier in enumerate(cluster.tiers):
             groups = np.unique(tier.group[servers]).tolist()
             if len(groups) > 1:
-                links += [(number, group) for group in groups]
+                links += [(number, group, vc) for group in groups]
             elif inside is None:
                 inside = tier.inside
         flows = int(stays.held[first:last].min()) if cluster.gpu_nics else 1
@@ -104,7 +105,7 @@ class _Fabric:
         if inside is not None:
             own = min(inside, net.intra_bandwidth)
         elif not cluster.gpu_nics:
-            links += [(-1, server) for server in servers.tolist()]
+            links += [(-1, server, vc) for server in servers.tolist()]
         return Gang(tuple(links), flows, flows * thousandths, own)
 
     def _join(self, row: int) -> None:
@@ -126,18 +127,22 @@ class _Fabric:
             del self.now[row]
         for row in come:
             self._join(row)
-            self.now[row] = time, -1.0, -1.0
+            self.now[row] = time, -1.0, -1.0, -1
         for row in {*come, *(row for link in links for row in self.on[link])}:
-            bandwidth, without = self._bandwidth(row)
-            if (bandwidth, without) != self.now[row][1:]:
+            gets = self._bandwidth(row)
+            if gets != self.now[row][1:]:
                 self._close(row, time)
-                self.now[row] = time, bandwidth, without
+                self.now[row] = time, *gets
 
-    def _bandwidth(self, row: int) -> tuple[float, float]:
-        """What a stay gets now, and would get without uplinks."""
+    def _bandwidth(self, row: int) -> tuple[float, float, int]:
+        """What a stay gets now, would get without uplinks, and the lowest tier that leaves it the least.
+
+        The tier is -1 where that is no uplink's.
+        """
         gang, cluster = self.gangs[row], self.cluster
         net, flows = cluster.network, float(gang.flows)
         bandwidth = without = gang.own
+        left: list[tuple[float, int]] = []
         for link in gang.links:
             number = link[0]
             contenders = (1000 * gang.flows + self.sum[link] - gang.weight) / 1000.0
@@ -151,8 +156,9 @@ class _Fabric:
             own = capacity * flows / (k + alpha * (k - flows))
             bandwidth = min(bandwidth, own)
             without = min(without, own) if number < 0 else without
+            left.append((own, number))
         self.slowed[row] |= bandwidth < gang.own
-        return bandwidth, without
+        return bandwidth, without, min(left)[1] if bandwidth < without else -1
 
     def _meet(self, short: list[int]) -> None:
         """Some of no length meet those that are there, and each other: as if all were there at once."""
@@ -168,6 +174,6 @@ class _Fabric:
             self._leave(row)
 
     def _close(self, row: int, time: float) -> None:
-        since, bandwidth, without = self.now[row]
+        since, bandwidth, without, tier = self.now[row]
         if bandwidth > 0 and time > since:
-            self.parts.append((row, since, time, 0, 0, -1, bandwidth, without))
+            self.parts.append((row, since, time, 0, 0, -1, bandwidth, without, tier))

@@ -105,7 +105,7 @@ class Jobs:
 class Tier(NamedTuple):
     """Groups of servers. group: of each server, by number. bandwidth, xi1, alpha: of the uplink of one.
 
-    inside: bytes/s of a gang in one group; None where its servers' links count.
+    inside: bytes/s of a gang in one group; None where its servers' links count. names: of its groups.
     """
 
     group: Ints
@@ -113,6 +113,8 @@ class Tier(NamedTuple):
     xi1: float
     alpha: float
     inside: float | None
+    name: str = ""
+    names: Sequence[str] = ()
 
 
 @dataclass

@@ -118,13 +118,13 @@ class Speeds:
 
         bandwidth: what a network of tiers leaves gangs that span, bytes/s; 0 or None: at best.
         """
-        seconds = self._iteration(job, gpus, servers, p, speedup, given=bandwidth)
+        seconds = self.iteration(job, gpus, servers, p, speedup, given=bandwidth)
         other = gpus != self.jobs.gpus[job]
         if not other.any():
             return seconds
         return np.where(other, seconds / self.relative(job, gpus), seconds)
 
-    def _iteration(
+    def iteration(
         self,
         job: Ints,
         gpus: Ints,

@@ -63,7 +63,7 @@ _DTYPES: Final = {
     "f64": "float64",
 }
 # Of what a figure may be.
-_SCOPES: Final = ("run", "vc", "class", "type", "service")
+_SCOPES: Final = ("run", "vc", "class", "type", "tier", "service")
 
 
 def option_types() -> str:

@@ -131,10 +131,44 @@ def _lost_by_size(outcome: Outcome) -> dict[int, float]:
 
 
 def _of_one(comparison: Comparison) -> list[str]:
-    """How long jobs wait, and for what; where they lose more by running slower, that."""
+    """What uplinks cost, and how long jobs wait."""
     ((label, outcome),) = comparison.outcomes.items()
     if comparison.figure(label, "p90_wait").value is None:
         return []
+    return [*_uplinks(outcome), *_waits(comparison, label, outcome)]
+
+
+def _uplinks(outcome: Outcome) -> list[str]:
+    """What the uplinks of a network of tiers cost."""
+    tiers = outcome.summary.get("links")
+    if not tiers:
+        return []
+    lost, worst = (
+        sum(tier["gpu_hours_lost"] for tier in tiers),
+        max(tiers, key=lambda tier: tier["gpu_hours_lost"]),
+    )
+    busy = max(tiers, key=lambda tier: tier["mean_share"])
+    if busy["largest_share"] == 0:
+        return ["Uplinks cost nothing: no job sent anything over one."]
+    mean = _percent(busy["mean_share"])
+    load = f"the busiest is that of {busy['tier']} {busy['group']}, with a mean load of {mean} %"
+    if lost == 0:
+        return [f"Uplinks cost nothing; {load}."]
+    held = _gpu_hours(outcome)
+    share = f", {_percent(lost / held)} % of those held" if held > 0 else ""
+    where = "" if len(tiers) == 1 else f", most of them above a {worst['tier']}"
+    return [f"Uplinks cost {number(lost, 3)} GPU-hours{share}{where}; {load}."]
+
+
+def _gpu_hours(outcome: Outcome) -> float:
+    """GPU-hours that jobs held."""
+    stays = outcome.stays
+    held = (stays["end_time"] - stays["start_time"]) * stays["num_gpus"]
+    return float(held.to_numpy().sum()) / 3600.0
+
+
+def _waits(comparison: Comparison, label: str, outcome: Outcome) -> list[str]:
+    """How long jobs wait, and for what; where they lose more by running slower, that."""
     waited, slowed = _sums(outcome, "waited"), _sums(outcome, "run_spread", "run_contention")
     if sum(waited.values()) <= 0:
         lines = ["No job waited."]

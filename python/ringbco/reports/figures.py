@@ -10,7 +10,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports import data_jobs, data_parts, data_time, shapes
+from ringbco.reports import data_jobs, data_links, data_parts, data_time, shapes
 from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
 from ringbco.reports.tones import Ranked, ranked
@@ -248,6 +248,9 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("servers", "Spanning jobs per server",
             "Jobs on the server that also hold GPUs on others, averaged over time. The strongest colour is"
             " most; blank is none.", data_time.by_server, shapes.cells, {}, each=True),
+        Row("links", "Load of the busiest uplinks",
+            "Bytes/s over bandwidth, averaged over time; the greatest mean first. Above 100 %, xi1 below 1"
+            " lets jobs overlap that in truth take turns.", data_links.busiest, shapes.loads, {}, each=True),
     ),
 }
 # fmt: on

@@ -373,6 +373,30 @@ def cells(
     return blocks(figure, data, shade=shade, height=height, x=x, x2="end_day:Q", y=y, y2="end_row:Q")
 
 
+def loads(
+    figure: Figure, results: Labels, data: pl.DataFrame, *, names: Sequence[str], days: float, top: float
+) -> Figure:
+    """A map of named rows over time, the darker, the greater their load. top: that of the strongest colour.
+
+    data: row, link, load and its interval, from day to end_day.
+    """
+    whole = data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]}))
+    ends, x = over(whole, results)
+    data = data.with_columns(ends.head(data.height))
+    shade = (
+        alt.Opacity("load:Q", title=None)
+        .scale(domain=[0.0, top], range=[0.04, 1.0])
+        .legend(orient="top", direction="horizontal", type="symbol", symbolType="square", format=".0%")
+    )
+    texts = shortened(list(names), 110)
+    data = data.with_columns(pl.col("link").replace(texts))
+    y = alt.Y("link:N", title=None, sort=[texts.get(name, name) for name in names]).axis(
+        grid=False, ticks=False, domain=False
+    )
+    height = max(60, 16 * len(names))
+    return blocks(figure, data, shade=shade, height=height, x=x, x2="end_day:Q", y=y)
+
+
 def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float:
     """How dark so many jobs are."""
     return span[0] + (span[1] - span[0]) * (value - domain[0]) / (domain[1] - domain[0])

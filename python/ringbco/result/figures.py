@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from ringbco.result.links import OfTier
     from ringbco.result.rows import OfType, Scope
     from ringbco.result.serving import OfService
 
@@ -34,6 +35,7 @@ _EVERY: Final[frozenset[Scope]] = _JOBS | {"class"}
 _VC: Final[frozenset[Scope]] = frozenset({"vc", "empty vc"})
 _CLASS: Final[frozenset[Scope]] = frozenset({"class"})
 _TYPE: Final[frozenset[Scope]] = frozenset({"type"})
+_TIER: Final[frozenset[Scope]] = frozenset({"tier"})
 _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 
@@ -46,7 +48,7 @@ MAY_BE_NULL: Final = (
 jobs reached their limits, no job was late, or all waits are equal."""
 AS_IN_LOG: Final = ("as_recorded", "as_recorded_correlation")
 """Figures of waits beside those of the log."""
-LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
+LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "links", "vcs"})
 """Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)
 """Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
@@ -142,7 +144,7 @@ def _share(part: float, whole: float, of_nothing: float | None) -> float | None:
     return part / whole if whole > 0 else of_nothing
 
 
-def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
+def _each(parts: Iterable[Rows | OfType | OfTier | OfService]) -> list[dict[str, Any]]:
     return [evaluate(part) for part in parts]
 
 
@@ -396,6 +398,14 @@ FIGURES: Final = (
     _of_types("cost", "cost"),
     *_of(_RUN, Figure("gpu_types", "GPU types", None, lambda r: _each(r.run.types)),
         when=lambda r: r.run.types != []),
+    *_of(_TIER, Figure("tier", "tier", None, lambda r: r.name)),
+    *_of(_TIER, Figure("vc", "virtual cluster", None, lambda r: r.vc), when=lambda r: r.vc is not None),
+    *_of(_TIER,
+        Figure("group", "busiest group", None, lambda r: r.group),
+        Figure("mean_share", "mean load", "share", lambda r: r.mean_share, "neither"),
+        Figure("largest_share", "largest load", "share", lambda r: r.largest_share, "neither"),
+        Figure("gpu_hours_lost", "GPU-hours lost", "number", lambda r: r.gpu_hours_lost)),
+    *_of(_RUN, Figure("links", "uplinks", None, lambda r: _each(r.run.tiers)), when=lambda r: r.run.tiers),
     *_of(_RUN, Figure("vcs", "virtual clusters", None, lambda r: _each(r.run.vcs)),
         when=lambda r: r.run.vcs is not None),
 )
@@ -424,7 +434,7 @@ HEADLINES: Final = tuple(
 _KNOWN: Final = {row.key for row in FIGURES} | {"total_seconds", "jobs_per_second"}
 
 
-def evaluate(rows: Rows | OfType | OfService, without: Collection[str] = ()) -> dict[str, Any]:
+def evaluate(rows: Rows | OfType | OfTier | OfService, without: Collection[str] = ()) -> dict[str, Any]:
     """The figures that apply, by key; those `without` are not worked out."""
     return {row.key: row.of(rows) for row in rows_of(rows.scope) if row.key not in without and row.when(rows)}
 

@@ -70,6 +70,7 @@ class Outcome:
     fair_shares: those of the run, if it was given any.
     replicas: one row per replica of a service; None for a run without services.
     servers: one row per change of a server; None where none may go down or sleep.
+    links: one row per uplink and sample at which what it carries is new; None without tiers.
     stays_written: one row per stay; None where no stay may end before its job is done, `stays` has it always.
     work: what each job of `jobs` did, in its units; None where that is not known.
     rungs: one row per rung that a trial reached; searches: one per search; None for a run without --search.
@@ -93,6 +94,7 @@ class Outcome:
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
+    links: pl.DataFrame | None = None
     stays_written: pl.DataFrame | None = None
     work: NDArray[np.float64] | NDArray[np.uint64] | None = None
 

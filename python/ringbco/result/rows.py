@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ringbco.result.columns import Columns
     from ringbco.result.reliability import DownTime
 
-Scope = Literal["run", "vc", "empty vc", "class", "jobs", "type", "service"]
+Scope = Literal["run", "vc", "empty vc", "class", "jobs", "type", "tier", "service"]
 SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", 2**32 - 1))
 """Gang sizes by their upper end, GPUs."""
 _BOUND: Final = 10.0  # s

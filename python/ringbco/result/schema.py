@@ -166,6 +166,15 @@ SERVERS_SCHEMA: Final[dict[str, pl.DataType]] = {
     "what": pl.String(),
     "by": pl.String(),
 }
+LINKS_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "tier": pl.String(),
+    "group": pl.String(),
+    "time": pl.Float64(),
+    "jobs": pl.UInt32(),
+    "flows": pl.UInt64(),
+    "bytes_per_second": pl.Float64(),
+}
+LINK_VC_SCHEMA: Final[dict[str, pl.DataType]] = {"vc": pl.String()}  # first, with virtual clusters
 RUNGS_SCHEMA: Final = {
     "job_id": pl.String(),
     "group": pl.String(),

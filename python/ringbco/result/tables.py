@@ -133,6 +133,11 @@ _ROWS: Final = (
         *("servers", schema.SERVERS_SCHEMA, "change of a server", "runs in which one may go down or sleep"),
         *(("by",), "record"),
     ),
+    ResultTable(
+        *("links", schema.LINKS_SCHEMA, "uplink and sample at which what it carries is new"),
+        *("clusters with tiers", (), "record"),
+        more=schema.LINK_VC_SCHEMA,
+    ),
 )
 TABLES: Final = {row.name: row for row in _ROWS}
 """Every table by its name, in the order in which run.toml tells of them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from ringbco.result import why_links
+from ringbco.result import why_links, why_uplinks
 from ringbco.result.why import Fact, Interval
 from ringbco.result.why_held import MOST, gpus, want_of
 from ringbco.result.why_record import MILLI_GPU
@@ -88,6 +88,10 @@ class Stays:
         if met:
             slows = bool(self.done.get("run_contention"))
             self.say("shared", float(record.end[place]), **met, slowed=slows if self.done else None)
+        if self.done.get("run_contention_uplinks"):
+            crossed = why_uplinks.busiest(record, rows, place, self.row)
+            if crossed:
+                self.say("crossed", float(record.end[place]), **crossed)
 
     def _began(self, time: float) -> dict[str, Any]:
         """Which other jobs a decision gave GPUs."""

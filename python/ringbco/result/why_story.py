@@ -158,6 +158,8 @@ class Teller(Waits):
         if contention > 0 and runs > contention:
             p = int(done["max_contention"])
             factor = runs / (runs - contention)
-            self.say("slowed", finish, seconds=contention, factor=factor, most=p, slots=slots)
+            uplinks = float(done.get("run_contention_uplinks") or 0.0)
+            told = {"seconds": contention, "factor": factor, "most": p, "slots": slots}
+            self.say("slowed", finish, **told, **({"uplinks": uplinks} if uplinks > 0 else {}))
         if done.get("deadline") is not None:
             self.say("deadline", finish, late=finish - float(done["deadline"]))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from ringbco.result import why_uplinks
 from ringbco.result.diff import PARTS
 from ringbco.units import duration, instant, percent
 
@@ -434,10 +435,8 @@ _PARTS: Final = PARTS | {
 def _slowed(told: Told, when: str, clock: Clock) -> str:
     rings = f", with up to {told['most']} rings on one of its servers" if told["most"] else ""
     what = "Contention, with the rounding to slots," if told["slots"] else "Contention"
-    return (
-        f"{what} cost it {duration(told['seconds'])}{rings}: it ran {told['factor']:,.2f} times as long as on"
-        " the same GPUs without."
-    )
+    said = f"{what} cost it {duration(told['seconds'])}{rings}: it ran {told['factor']:,.2f} times as long"
+    return f"{said} as on the same GPUs without.{why_uplinks.cost(told)}"
 
 
 def _deadline(told: Told, when: str, clock: Clock) -> str:
@@ -508,4 +507,4 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "deadline": _deadline,
     "never done": lambda told, when, clock: f"It never finished: its last stay ended {when}.",
     "never started": _never,
-}
+} | why_uplinks.SENTENCES

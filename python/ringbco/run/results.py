@@ -23,6 +23,7 @@ from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.chains import chain_times
 from ringbco.result.figures import LISTS, evaluate
+from ringbco.result.links import links_frame
 from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
 from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
@@ -204,6 +205,11 @@ def _rungs(made: FinishedResult) -> Table:
     return None if made.searches is None else rungs_frame(made.frame, made.result)
 
 
+def _links(made: FinishedResult) -> Table:
+    links = made.result.tables.get("links")
+    return None if links is None else partial(links_frame, made.setup.cluster, links)
+
+
 MAKERS: Final[Mapping[str, Callable[[FinishedResult], Table]]] = {
     "jobs": _jobs,
     "allocations": _allocations,
@@ -214,6 +220,7 @@ MAKERS: Final[Mapping[str, Callable[[FinishedResult], Table]]] = {
     "searches": lambda made: made.searches,
     "stays_written": _stays,
     "servers": _servers,
+    "links": _links,
 }
 """Who makes each table of a replay, but for the copies of side tables."""
 

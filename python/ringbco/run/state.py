@@ -18,6 +18,7 @@ from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Arrivals, Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
+from ringbco.run.state_links import Links
 from ringbco.run.verb_arguments import count_of, pairs_of, rows_of
 from ringbco.trace.shares import MILLI_GPU
 
@@ -46,14 +47,14 @@ class Quota(NamedTuple):
     borrow: bool
 
 
-class State(Arrivals, OldNames):
+class State(Arrivals, Links, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
     waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. over_quota,
     protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. draining: the servers that drain.
-    vc: its virtual cluster. type: its GPU type.
+    vc: its virtual cluster. type: its GPU type. tiers: the group of each server, by tier.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
     Clairvoyant classes also read duration, iterations, remaining_iterations, remaining_time and rho by row.
     """

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.result.contention import mean_contention
+from ringbco.result.links import OfTier, of_tiers
 from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
 from ringbco.result.rows import JobArrays, Measured, OfType, Place, Rows
@@ -236,6 +237,12 @@ class Source:
                 )
             )
         return found
+
+    @property
+    def tiers(self) -> list[OfTier]:
+        """What the uplinks of each tier carried; empty without tiers."""
+        busiest = self.result.tables.get("busiest_links")
+        return [] if busiest is None else of_tiers(self.cluster, busiest)
 
     @cached_property
     def _kept(self) -> NDArray[np.bool_]:

@@ -31,7 +31,8 @@ def least_work(table: JobTable, cluster: Cluster, profiled: Profiled, *, model: 
     best = at_best(cluster, least, few, vc)
     if best is not None:
         # With links of their own more GPUs have more of them, and never more than inside a server.
-        best = np.where(least < table.frame["num_gpus"].to_numpy(), network.intra_bandwidth, best)
+        most = gpus_of(table.frame, "max_gpus")
+        best = np.where(least < most, network.intra_bandwidth, best)
         return asked * (profiled.iterations * iteration_time(*ring, few, network, best))
     one, two = (iteration_time(*ring, servers, network) for servers in (few, np.maximum(few, 2)))
     return asked * (profiled.iterations * np.minimum(one, two))
