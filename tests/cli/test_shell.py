@@ -230,7 +230,8 @@ def test_a_signal_while_the_engine_looks_for_numpy(small_jobs: Path, number: sig
         capture_output=True,
         text=True,
     )
-    assert (run.returncode, run.stdout) == (128 + number, "asked\n")
+    # polars asks within an import, where the signal waits; the engine may ask before it comes.
+    assert (run.returncode, {*run.stdout.split()}) == (128 + number, {"asked"})
     assert run.stderr == "interrupted: nothing was written\n"
     assert not (small_jobs.parent / "r").exists()
 
