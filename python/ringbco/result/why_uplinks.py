@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from ringbco.result.why_links import MOST
-from ringbco.units import duration
+from ringbco.result.why_things import listed
+from ringbco.units import duration, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,14 +80,9 @@ def _mean(rows: pl.DataFrame, start: float, end: float) -> float:
 def _crossed(told: Mapping[str, Any], when: str, clock: Callable[[float], str]) -> str:
     """The fact in words."""
     names = [f"{each['job']} (for {duration(each['seconds'])})" for each in told["beside"]]
-    more = told["jobs"] - len(names)
-    names += [f"{more} more"] if more > 0 else []
-    *first, last = names or [""]
-    who = f"{', '.join(first)} and {last}" if first else last
-    beside = f", with {who}" if who else ", alone"
-    where = f"{told['tier']} {told['group']}"
-    load = f"{told['load']:.0%}".replace("%", " %")
-    return f"The busiest uplink that it crossed was that of {where}, loaded {load} on average{beside}."
+    beside = f", with {listed(names, told['jobs'] - len(names))}" if names else ", alone"
+    uplink = f"{told['tier']} {told['group']}, loaded {percent(told['load'], 0)} on average"
+    return f"The busiest uplink that it crossed was that of {uplink}{beside}."
 
 
 def cost(told: Mapping[str, Any]) -> str:

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from ringbco.result import why_uplinks
 from ringbco.result.diff import PARTS
+from ringbco.result.why_things import MOST_SERVERS, figure, gpus, holding, listed, place, some
 from ringbco.units import duration, instant, percent
 
 Told = Mapping[str, Any]
 Clock = Callable[[float], str]
-_SERVERS: Final = 8
-"""Servers that are named."""
 
 
 def sentence(
@@ -66,39 +65,11 @@ def _at(time: float, zero: datetime | None) -> str:
     return f"on {told}" if told.startswith("day") else f"at {told}"
 
 
-def _number(count: float) -> str:
-    return f"{count:,.3f}".rstrip("0").rstrip(".")
-
-
-def _some(count: float, thing: str) -> str:
-    """A count with its noun."""
-    return f"{_number(count)} {thing}" + ("" if count == 1 else "s")
-
-
-def _gpus(count: float) -> str:
-    return f"{_number(count)} of a GPU" if 0 < count < 1 else _some(count, "GPU")
-
-
-def _listed(items: Sequence[str], more: int = 0) -> str:
-    """Things in a row: a, b and c. more: how many there are beside."""
-    items = [*items, f"{more:,} more"] if more > 0 else list(items)
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _holding(holders: Sequence[Told], key: str = "name", more: int = 0) -> str:
-    return _listed([f"{each[key]} ({_number(each['gpus'])})" for each in holders], more)
-
-
-def _servers(servers: Sequence[int | str]) -> str:
-    noun = "server" if len(servers) == 1 else "servers"
-    return f"{noun} {_listed([str(server) for server in servers[:_SERVERS]], len(servers) - _SERVERS)}"
-
-
 # What it is, and who waits with it.
 
 
 def _submitted(told: Told, when: str, clock: Clock) -> str:
-    asks = _gpus(told["gpus"])
+    asks = gpus(told["gpus"])
     if "min_gpus" in told:
         asks += f", and may run on {told['min_gpus']} to {told['max_gpus']}"
     if "gpus_per_pod" in told:
@@ -118,14 +89,14 @@ def _queue(told: Told, when: str, clock: Clock) -> str:
     others = told["others"]
     if not others:
         return "No other job was queued."
-    said = f"{_some(others, 'other job')} {'was' if others == 1 else 'were'} queued."
+    said = f"{some(others, 'other job')} {'was' if others == 1 else 'were'} queued."
     if told.get("why_not"):
         return f"{said} Its place is unknown: {told['why_not']}."
     if "place" not in told:
         return said
     if told["place"] == 1:
         return f"{said} In {told['order']} it was first."
-    ahead = _listed(told["ahead"], told["place"] - 1 - len(told["ahead"]))
+    ahead = listed(told["ahead"], told["place"] - 1 - len(told["ahead"]))
     return f"{said} In {told['order']} it was number {told['place']:,} of {others + 1:,}, behind {ahead}."
 
 
@@ -135,14 +106,14 @@ def _decision(told: Told, when: str, clock: Clock) -> str:
     gave = f"The last decision of {told['policy']}, {clock(told['at'])}, gave it no GPUs"
     if not told["got"]:
         return f"{gave}, nor any to other jobs."
-    return f"{gave}; it gave GPUs to {_holding(told['got'], more=told['others'])}."
+    return f"{gave}; it gave GPUs to {holding(told['got'], more=told['others'])}."
 
 
 def _given(told: Told, when: str, clock: Clock) -> str:
-    said = f"That is {_number(told['gpus'])} of the {_gpus(told['of'])} that it requests"
+    said = f"That is {figure(told['gpus'])} of the {gpus(told['of'])} that it requests"
     if not told["got"]:
         return f"{said}; no other job got GPUs then."
-    return f"{said}; the same decision gave GPUs to {_holding(told['got'], more=told['others'])}."
+    return f"{said}; the same decision gave GPUs to {holding(told['got'], more=told['others'])}."
 
 
 # Who held the GPUs, and what was idle.
@@ -152,73 +123,73 @@ def _state(told: Told, when: str, clock: Clock) -> str:
     parts = []
     if told["jobs"]:
         every = "all " if told["held"] == told["gpus"] else ""
-        parts.append(f"{_some(told['jobs'], 'job')} held {every}{_gpus(told['held'])}")
+        parts.append(f"{some(told['jobs'], 'job')} held {every}{gpus(told['held'])}")
     if told["replicas"]:
-        parts.append(f"replicas of services held {_gpus(told['replicas'])}")
+        parts.append(f"replicas of services held {gpus(told['replicas'])}")
     for key, where in (("down", "down"), ("drained", "on draining servers")):
         if told[key]:
-            parts.append(f"{_gpus(told[key])} {'was' if told[key] == 1 else 'were'} {where}")
+            parts.append(f"{gpus(told[key])} {'was' if told[key] == 1 else 'were'} {where}")
     if told["idle"] or not parts:
-        parts.append(f"{_gpus(told['idle'])} {'was' if told['idle'] == 1 else 'were'} idle")
+        parts.append(f"{gpus(told['idle'])} {'was' if told['idle'] == 1 else 'were'} idle")
     then = "At submission" if when == "at submission" else "Then"
-    said = f"{then if told['when'] == 'then' else 'Just before it started'} {_listed(parts)}"
-    said += "." if told["held"] == told["gpus"] else f", of {_number(told['gpus'])}."
+    said = f"{then if told['when'] == 'then' else 'Just before it started'} {listed(parts)}"
+    said += "." if told["held"] == told["gpus"] else f", of {figure(told['gpus'])}."
     if told["as_before"] or not told["holders"]:
         return said
     users = told.get("users")
-    by_user = f"; by user {_holding(users, 'user')}" if users else ""
-    return f"{said} Largest holders: {_holding(told['holders'])}{by_user}."
+    by_user = f"; by user {holding(users, 'user')}" if users else ""
+    return f"{said} Largest holders: {holding(told['holders'])}{by_user}."
 
 
 def _too_few(told: Told, when: str, clock: Clock) -> str:
     of = f" of the GPU types that it may use ({', '.join(told['typed'])})" if told["typed"] else ""
     if not told["usable"]:
-        return f"None{of} was idle, and it requests {_gpus(told['gpus'])}."
+        return f"None{of} was idle, and it requests {gpus(told['gpus'])}."
     were = "was" if told["usable"] == 1 else "were"
     if told["several"]:
         of = " of one GPU type" + (f" that it may use ({', '.join(told['typed'])})" if told["typed"] else "")
     if told["usable"] >= told.get("least", told["gpus"]):
-        idle = f"Of the {_gpus(told['gpus'])} that it requests, {_number(told['usable'])}{of} {were} idle"
+        idle = f"Of the {gpus(told['gpus'])} that it requests, {figure(told['usable'])}{of} {were} idle"
         return f"{idle}: it may run on {told['least']}, but the policy gave it none."
     most = "at most " if told["several"] else ""
-    return f"Too few: it requests {_gpus(told['gpus'])}, and {most}{_number(told['usable'])}{of} {were} idle."
+    return f"Too few: it requests {gpus(told['gpus'])}, and {most}{figure(told['usable'])}{of} {were} idle."
 
 
 def _apart(told: Told, when: str, clock: Clock) -> str:
-    idle = f"Enough were idle for the {_gpus(told['gpus'])} that it requests, but they were fragmented"
+    idle = f"Enough were idle for the {gpus(told['gpus'])} that it requests, but they were fragmented"
     if told["gpus"] < 1:
-        return f"{idle}: of no GPU was more left than {_number(told['most_of_one_gpu'])}."
+        return f"{idle}: of no GPU was more left than {figure(told['most_of_one_gpu'])}."
     pod = told.get("pod", 1)
     if pod > 1 and told["pods"] < told["gpus"] // pod:
-        pods = f"{_some(told['gpus'] // pod, 'pod')} of {_gpus(pod)}"
+        pods = f"{some(told['gpus'] // pod, 'pod')} of {gpus(pod)}"
         return f"{idle}: the servers held {told['pods']} of its {pods}."
     if told.get("most_in_tier", told["gpus"]) < told["gpus"]:
         return f"{idle}: at most {told['most_in_tier']} in one {told['within_tier']}, which must hold all."
     if "segment" in told:
-        count, each = told["gpus"] // told["segment"], _gpus(told["segment"])
+        count, each = told["gpus"] // told["segment"], gpus(told["segment"])
         where = f" of one {told['within_tier']}" if "within_tier" in told else ""
-        wanted = f"{_some(count, 'segment')} of {each}"
+        wanted = f"{some(count, 'segment')} of {each}"
         return f"{idle}: the {told['segment_tier']}s{where} held {told['segments']} of its {wanted}."
-    where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
+    where = f"{some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
     if told["gpus"] <= told["largest"]:
         return f"{idle}: {where}, and {told['placement']} takes all from one server."
     most = told["largest"] - told["largest"] % pod
     rest = told["gpus"] % most
-    whole = f"{_some(told['gpus'] // most, 'idle server')} of {_gpus(most)}"
+    whole = f"{some(told['gpus'] // most, 'idle server')} of {gpus(most)}"
     if most < told["largest"]:
-        whole = f"{_some(told['gpus'] // most, 'server')} with {_gpus(most)} idle"
+        whole = f"{some(told['gpus'] // most, 'server')} with {gpus(most)} idle"
     more = f" and {rest} on one more" if rest else ""
     return f"{idle}: {where}, and {told['placement']} wants {whole}{more}."
 
 
 def _room(told: Told) -> str:
-    return f"There was room for its {_gpus(told['gpus'])}"
+    return f"There was room for its {gpus(told['gpus'])}"
 
 
 def _over_quota(told: Told, when: str, clock: Clock) -> str:
     return (
-        f"{_room(told)}, but jobs of {told['owner']} held {_number(told['owner_holds'])} of a quota of"
-        f" {_gpus(told['quota'])}, which none may exceed: it was passed over."
+        f"{_room(told)}, but jobs of {told['owner']} held {figure(told['owner_holds'])} of a quota of"
+        f" {gpus(told['quota'])}, which none may exceed: it was passed over."
     )
 
 
@@ -238,7 +209,7 @@ def _recorded(told: Told, when: str, clock: Clock) -> str:
 
 
 def _head(told: Told) -> str:
-    return f"{_room(told)}, but {told['head']}, which requests {_gpus(told['head_gpus'])}, was"
+    return f"{_room(told)}, but {told['head']}, which requests {gpus(told['head_gpus'])}, was"
 
 
 def _behind(told: Told, when: str, clock: Clock) -> str:
@@ -268,7 +239,7 @@ def _kept(told: Told, when: str, clock: Clock) -> str:
 
 
 def _reservation(told: Told, when: str, clock: Clock) -> str:
-    on = _servers([each["server"] for each in told["on"]])
+    on = place([each["server"] for each in told["on"]])
     return f"By the estimates at that time, its reservation began {clock(told['begins'])}, on {on}."
 
 
@@ -283,21 +254,21 @@ def _evicts_from(told: Told, when: str, clock: Clock) -> str:
 def _most_held(told: Told, when: str, clock: Clock) -> str:
     shares = [f"{each['job']} ({percent(each['gpu_seconds'] / told['of'], 1)})" for each in told["holders"]]
     others = told["jobs"] - len(shares)
-    rest = f"; {_some(others, 'other job')} held some" if others else ""
-    return f"Until it started, most GPU time went to {_listed(shares)}{rest}."
+    rest = f"; {some(others, 'other job')} held some" if others else ""
+    return f"Until it started, most GPU time went to {listed(shares)}{rest}."
 
 
 def _overtaken(told: Told, when: str, clock: Clock) -> str:
-    names = _listed(told["names"], told["jobs"] - len(told["names"]))
-    return f"{_some(told['jobs'], 'job')} submitted later started before it: {names}."
+    names = listed(told["names"], told["jobs"] - len(told["names"]))
+    return f"{some(told['jobs'], 'job')} submitted later started before it: {names}."
 
 
 def _heads(told: Told, when: str, clock: Clock) -> str:
     heads = [
-        f"{each['job']} ({_gpus(each['gpus'])}, for {duration(each['seconds'])})" for each in told["heads"]
+        f"{each['job']} ({gpus(each['gpus'])}, for {duration(each['seconds'])})" for each in told["heads"]
     ]
     turns = " in turn" if told["jobs"] > 1 else ""
-    return f"Meanwhile the head of the queue was {_listed(heads, told['jobs'] - len(heads))}{turns}."
+    return f"Meanwhile the head of the queue was {listed(heads, told['jobs'] - len(heads))}{turns}."
 
 
 _CAUSES: Final = {
@@ -315,7 +286,7 @@ def _waited(told: Told, when: str, clock: Clock) -> str:
     if len(causes) == 1:
         return f"{said}, {next(iter(causes.values()))}."
     parts = [f"{duration(told[name])} {text}" for name, text in causes.items()]
-    return f"{said}: {_listed(parts)}." if parts else f"{said}."
+    return f"{said}: {listed(parts)}." if parts else f"{said}."
 
 
 # Stays.
@@ -336,31 +307,31 @@ def _started(told: Told, when: str, clock: Clock) -> str:
     if len(on) == 1:
         where = f" of server {on[0]['server']}"
     elif on:
-        spread = [f"{_number(part['gpus'])} of server {part['server']}" for part in on[:_SERVERS]]
-        where = f": {_listed(spread, len(on) - _SERVERS)}. Its ring spans these servers"
+        spread = [f"{figure(part['gpus'])} of server {part['server']}" for part in on[:MOST_SERVERS]]
+        where = f": {listed(spread, len(on) - MOST_SERVERS)}. Its ring spans these servers"
     else:
-        where = f" of {_some(told['servers'], 'server')}"
+        where = f" of {some(told['servers'], 'server')}"
     pause = f" {duration(told['pause'])} passed without progress first." if "pause" in told else ""
-    return f"{_BEGAN[told['began']]} {when} on {_gpus(told['gpus'])}{kind}{before}{where}.{pause}"
+    return f"{_BEGAN[told['began']]} {when} on {gpus(told['gpus'])}{kind}{before}{where}.{pause}"
 
 
 def _freed(told: Told, when: str, clock: Clock) -> str:
     """What made room: no more than that it happened on these servers at this instant."""
     found = []
     if told["by"]:
-        found.append(f"GPUs became free on its servers, of {_holding(told['by'], more=told['others'])}")
+        found.append(f"GPUs became free on its servers, of {holding(told['by'], more=told['others'])}")
     if told["came_back"]:
-        found.append(f"{_servers(told['came_back'])} came back")
-    return f"At that instant {_listed(found)}."
+        found.append(f"{place(told['came_back'])} came back")
+    return f"At that instant {listed(found)}."
 
 
 def _shared(told: Told, when: str, clock: Clock) -> str:
     links = told["what"] == "links"
     met = [
-        f"{each['job']} (for {duration(each['seconds'])}{', ' + _servers(each['servers']) if links else ''})"
+        f"{each['job']} (for {duration(each['seconds'])}{', ' + place(each['servers']) if links else ''})"
         for each in told["with"]
     ]
-    who = _listed(met, told["jobs"] - len(met))
+    who = listed(met, told["jobs"] - len(met))
     what = "links between servers" if links else "its GPU"
     said = f"In these {duration(told['ran'])} it shared {what} with {who}."
     return f"{said} That did not slow it down." if told["slowed"] is False else said
@@ -387,7 +358,7 @@ def _stopped(told: Told, when: str, clock: Clock) -> str:
     stay = " in this stay" if told["ended"] == "limit" else ""
     said = f"{_why_stopped(told)} {when}, after {duration(told['ran'])} on its GPUs{stay}."
     if told.get("came"):
-        said += f" At that instant {_holding(told['came'], more=told['others'])} started on its servers."
+        said += f" At that instant {holding(told['came'], more=told['others'])} started on its servers."
     if "back" in told:
         said += f" The server came back {clock(told['back'])}."
     if "goes_on" in told:
@@ -398,9 +369,9 @@ def _stopped(told: Told, when: str, clock: Clock) -> str:
 
 
 def _skipped(told: Told, when: str, clock: Clock) -> str:
-    ended = _listed([f"{count:,} {word}" for word, count in told["ended"].items()])
+    ended = listed([f"{count:,} {word}" for word, count in told["ended"].items()])
     return (
-        f"Up to {clock(told['until'])} it had {_some(told['stays'], 'more stay')}, which ended {ended}:"
+        f"Up to {clock(told['until'])} it had {some(told['stays'], 'more stay')}, which ended {ended}:"
         " see stays.parquet."
     )
 
@@ -416,8 +387,8 @@ def _finished(told: Told, when: str, clock: Clock) -> str:
     less = [f"{duration(-seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds < 0]
     if not more and not less:
         return f"{said}, as it did."
-    said += f", plus {_listed(more)}" if more else ""
-    said += f", minus {_listed(less)}" if less else ""
+    said += f", plus {listed(more)}" if more else ""
+    said += f", minus {listed(less)}" if less else ""
     return f"{said}. In total it took {told['slowdown']:,.2f} times as long."
 
 

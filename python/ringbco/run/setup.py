@@ -312,16 +312,22 @@ def prepare(
         "network": astuple(cluster.network),
     }
     servers.update(cast("_core._Cluster", engine_columns(cluster)))
+    told = _told(chosen, values, columns)
+    of_engine = (outages, columns, servers, told)
+    setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
+    _ = setup.window  # refused before the run, if at all
+    return setup
+
+
+def _told(chosen: Policy, values: Mapping[str, Any], columns: _core._Jobs) -> dict[str, Any]:
+    """The options as the engine takes them."""
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
     for name, column in zip(BY_JOB, (columns["predicted"], columns["estimated"]), strict=True):
         if str(told[name]).startswith(COLUMN):
             told[name] = REPLAY[name].default if column is None else COLUMN[:-1]
-    of_engine = (outages, columns, servers, told)
-    setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
-    _ = setup.window  # refused before the run, if at all
-    return setup
+    return told
 
 
 def vc_of_servers(cluster: Cluster) -> NDArray[np.uint32]:
