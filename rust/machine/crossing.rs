@@ -71,10 +71,10 @@ impl<S: Speed> ClusterState<'_, S> {
             let (from, ring) = (stay.from, self.speed.ring(&stay.pace));
             self.out.links.push(stay.job, &stay.parts, Spanned { start: stay.start, from, end: self.now, every, ring });
         }
-        let (own, job) = (fabric.crossing(slot), self.stays[slot.index()].job.index());
+        let job = self.stays[slot.index()].job.index();
         let Crossings { most, own: bandwidth, .. } = &mut self.out.crossings;
-        most[job] = most[job].max(own.most);
-        bandwidth[job] = own.own;
+        most[job] = most[job].max(fabric.most(slot));
+        bandwidth[job] = fabric.own(slot);
     }
 
     /// Returns the bandwidth of a stay, bytes/s, if it were alone and there were no uplinks; 0 where equation 7 gives it.

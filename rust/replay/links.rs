@@ -26,8 +26,7 @@ struct Running {
     /// Its next pause or its end: from when, until when.
     saves: Saves,
     next: (f64, f64),
-    /// Bytes/s, and the GPUs that its uplinks idle, since an instant.
-    rate: f64,
+    /// The GPUs that its uplinks idle, since an instant.
     idles: f64,
     /// The tier of the uplink that leaves it the least.
     tier: usize,
@@ -37,8 +36,10 @@ struct Running {
 /// What an uplink carries.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    /// Bytes up to now, and the most bytes/s.
+    /// Bytes up to an instant (s), the bytes/s from then on, and the most.
     bytes: f64,
+    since: f64,
+    rate: f64,
     most: f64,
     /// Jobs, flows and bytes/s at the latest sample.
     told: (u32, u64, f64),
@@ -59,6 +60,8 @@ struct Sweep<'a> {
     /// The uplinks of each tier.
     tiers: Vec<std::ops::Range<usize>>,
     running: Vec<Running>,
+    /// What each of them sends, bytes/s.
+    rates: Vec<f64>,
     free: Vec<Slot>,
     /// When stays that run begin or end a pause.
     pauses: EventHeap,
@@ -137,6 +140,7 @@ impl<'a> Sweep<'a> {
             loads: vec![Load::default(); links],
             tiers,
             running: Vec::new(),
+            rates: Vec::new(),
             free: Vec::new(),
             pauses: EventHeap::default(),
             new: Vec::new(),
@@ -193,7 +197,6 @@ impl<'a> Sweep<'a> {
             pauses,
             saves: Saves::from(stay.from, stay.every, 0.0, self.clock),
             next: (f64::INFINITY, f64::INFINITY),
-            rate: 0.0,
             idles: 0.0,
             tier: 0,
             since: now,
@@ -205,8 +208,10 @@ impl<'a> Sweep<'a> {
         }
         if slot.index() == self.running.len() {
             self.running.push(own);
+            self.rates.push(0.0);
         } else {
             self.running[slot.index()] = own;
+            self.rates[slot.index()] = 0.0;
         }
         self.watch(slot);
         self.touch(slot);
@@ -266,15 +271,10 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Adds up what a stay did since it was last asked.
+    /// Adds up what its uplinks cost a stay since it was last asked.
     fn count(&mut self, slot: Slot, now: f64) {
         let own = &mut self.running[slot.index()];
         let passed = self.clock.seconds(now) - self.clock.seconds(std::mem::replace(&mut own.since, now));
-        if passed > 0.0 && own.rate > 0.0 {
-            for link in self.fabric.uplinks_of(slot) {
-                self.loads[link as usize].bytes += passed * own.rate;
-            }
-        }
         if passed > 0.0 && own.idles > 0.0 {
             self.lost[own.tier] += passed * own.idles;
         }
@@ -288,7 +288,7 @@ impl<'a> Sweep<'a> {
             let own = self.running[slot.index()];
             let (job, at) = (self.log.stays[own.at as usize].1, own.at as usize);
             let crossing = self.fabric.update(slot);
-            let (bandwidth, without) = (crossing.bandwidth, crossing.without);
+            let (bandwidth, without, held_by) = (crossing.bandwidth, crossing.without, crossing.tier);
             let (mut rate, mut idles, mut tier) = (0.0, 0.0, 0);
             if let Some(ring) = job.ring.filter(|_| !own.pauses) {
                 let servers = self.log.parts(at).len() as u32;
@@ -296,22 +296,26 @@ impl<'a> Sweep<'a> {
                 rate = bytes / tau;
                 if without > bandwidth {
                     idles = f64::from(ring.gpus()) * ((tau - ring.at(&self.network, servers, without).0) / tau);
-                    tier = self.fabric.bottleneck(slot);
+                    tier = held_by;
                 }
             }
-            if (rate, idles, tier) != (own.rate, own.idles, own.tier) {
+            if (idles, tier) != (own.idles, own.tier) {
                 self.count(slot, now);
                 let own = &mut self.running[slot.index()];
-                (own.rate, own.idles, own.tier) = (rate, idles, tier);
+                (own.idles, own.tier) = (idles, tier);
+            }
+            if std::mem::replace(&mut self.rates[slot.index()], rate) != rate {
                 self.touch(slot);
             }
         }
         self.dirty = dirty;
+        let now = self.clock.seconds(now);
         for link in self.newest.drain(..) {
             let load = &mut self.loads[link as usize];
             load.is_newest = false;
-            let rate = self.fabric.members(link).map(|(slot, _)| self.running[slot.index()].rate).sum();
-            load.most = load.most.max(rate);
+            load.bytes += (now - std::mem::replace(&mut load.since, now)) * load.rate;
+            load.rate = self.fabric.members(link).map(|(slot, _)| self.rates[slot.index()]).sum();
+            load.most = load.most.max(load.rate);
         }
     }
 
@@ -324,8 +328,8 @@ impl<'a> Sweep<'a> {
             let mut flows = 0;
             for (slot, own) in self.fabric.members(link) {
                 flows += u64::from(own);
-                let stay = &self.running[slot.index()];
-                crossing.push((self.rows[self.log.stays[stay.at as usize].0.index()], stay.rate));
+                let at = self.running[slot.index()].at as usize;
+                crossing.push((self.rows[self.log.stays[at].0.index()], self.rates[slot.index()]));
             }
             // In the order of the job table, so that the bits do not depend on who came first.
             crossing.sort_unstable_by_key(|own| own.0);

@@ -4,6 +4,7 @@
 //! Invariant: `sum` of a link adds up the flows of the stays that cross it, in thousandths by intensity, and `members`
 //! names each of them with its place in that stay's own list, where the place here is. So a stay joins and leaves in
 //! its number of links. For example, two jobs of one flow and intensity 1 on an uplink give it a sum of 2,000.
+//! A link knows what it leaves each member, so that only those are looked at whom it holds, or held, the most.
 
 use crate::cluster::{Network, Tier};
 use crate::ids::{Server, Slot};
@@ -22,14 +23,40 @@ struct Level {
     inside: Option<f64>,
 }
 
+impl Level {
+    /// Returns the contenders of so many flows at one of its links, in thousandths, and the bandwidth that `others`
+    /// (in thousandths, too) leave these flows.
+    #[inline]
+    fn left_to(&self, flows: u32, others: u64) -> (u64, f64) {
+        let contenders = 1000 * u64::from(flows) + others;
+        let flows = f64::from(flows);
+        let k = f64::max(flows, self.contention_share * (contenders as f64 / 1000.0));
+        (contenders, self.capacity * flows / (k + self.degradation * (k - flows)))
+    }
+}
+
 /// A link.
 #[derive(Clone, Debug, Default)]
 struct Link {
     /// Flows that cross it, in thousandths, each times its job's intensity.
     sum: u64,
-    /// The stays that cross it, each with its place in that stay's list.
-    members: Vec<(Slot, u32)>,
+    members: Vec<Member>,
     is_changed: bool,
+}
+
+/// A stay that crosses a link.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    slot: Slot,
+    /// The link's place in the stay's own list.
+    at: u32,
+    flows: u32,
+    /// `flows` in thousandths, times its job's intensity.
+    weight: u64,
+    /// The contenders that it met here at most, in thousandths.
+    most: u64,
+    /// What the link leaves it, bytes/s; NaN until that is worked out.
+    left: f64,
 }
 
 /// A link of a stay.
@@ -53,8 +80,8 @@ pub(crate) struct Crossing {
     /// Its bandwidth, bytes/s; `without`: if there were no uplinks.
     pub(crate) bandwidth: f64,
     pub(crate) without: f64,
-    /// The largest n that it met at an uplink.
-    pub(crate) most: f64,
+    /// The lowest tier whose uplink leaves it the least, where one leaves it less than all else: 0 for the first tier.
+    pub(crate) tier: usize,
     /// The part of its time with progress that its uplinks cost, and how much such time was counted so far (machine
     /// time).
     pub(crate) share: f64,
@@ -71,6 +98,8 @@ pub(crate) struct Fabric {
     gpu_nics: bool,
     /// By slot.
     crossings: Vec<Crossing>,
+    /// `bandwidth` and `without` of each crossing, by slot.
+    least: Vec<(f64, f64)>,
     changed: Vec<u32>,
     /// Stays that joined since the last drain.
     joined: Vec<Slot>,
@@ -127,6 +156,7 @@ impl Fabric {
             inter: network.inter_bandwidth,
             gpu_nics: network.gpu_nics,
             crossings: Vec::new(),
+            least: Vec::new(),
             changed: Vec::new(),
             joined: Vec::new(),
             drains: 0,
@@ -139,17 +169,19 @@ impl Fabric {
     pub(crate) fn join(&mut self, slot: Slot, parts: &[(Server, u32)], thousandths: u64) {
         if self.crossings.len() <= slot.index() {
             self.crossings.resize(slot.index() + 1, Crossing::default());
+            self.least.resize(slot.index() + 1, (0.0, 0.0));
             self.found.resize(slot.index() + 1, 0);
         }
         let mut groups = std::mem::take(&mut self.groups);
         let links = std::mem::take(&mut self.crossings[slot.index()].links);
         let mut crossing = self.crossing_of(parts, thousandths, links, &mut groups);
         self.groups = groups;
-        let Crossing { links, weight, .. } = &mut crossing;
+        let Crossing { links, weight, flows, .. } = &mut crossing;
         for (at, crossed) in links.iter_mut().enumerate() {
             let link = &mut self.links[crossed.link as usize];
             crossed.place = link.members.len() as u32;
-            link.members.push((slot, at as u32));
+            let at = at as u32;
+            link.members.push(Member { slot, at, flows: *flows, weight: *weight, most: 0, left: f64::NAN });
             link.sum += *weight;
             Self::note(&mut self.changed, link, crossed.link);
         }
@@ -184,7 +216,7 @@ impl Fabric {
         let left = |crossed: &Crossed| {
             let away = before.filter(|own| own.links.iter().any(|other| other.link == crossed.link));
             let others = self.links[crossed.link as usize].sum - away.map_or(0, |own| own.weight);
-            self.left_to(crossing.flows, others, crossed.level).1
+            self.levels[crossed.level as usize].left_to(crossing.flows, others).1
         };
         crossing.links.iter().map(left).fold(crossing.own, f64::min)
     }
@@ -221,8 +253,8 @@ impl Fabric {
             link.sum -= weight;
             let moved = link.members.get(place).copied();
             Self::note(&mut self.changed, link, number);
-            if let Some((other, own)) = moved {
-                self.crossings[other.index()].links[own as usize].place = place as u32;
+            if let Some(other) = moved {
+                self.crossings[other.slot.index()].links[other.at as usize].place = place as u32;
             }
         }
         self.crossings[slot.index()].links = links;
@@ -235,10 +267,10 @@ impl Fabric {
         }
     }
 
-    /// Moves the stays that joined, or cross a link that changed, since the last call to `members`, each once.
+    /// Moves the stays to `members` that joined since the last call, or whose bandwidth may have changed, each once.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
-        let Self { changed, links, joined, found, drains, .. } = self;
+        let Self { changed, links, joined, found, drains, levels, least, .. } = self;
         let mut take = |slot: Slot| {
             if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
                 members.push(slot);
@@ -246,53 +278,50 @@ impl Fabric {
         };
         joined.drain(..).for_each(&mut take);
         for number in changed.drain(..) {
-            let link = &mut links[number as usize];
+            let at = levels.partition_point(|level| level.first <= number as usize) - 1;
+            let (level, link) = (&levels[at], &mut links[number as usize]);
             link.is_changed = false;
-            link.members.iter().for_each(|member| take(member.0));
+            // Most members are alike.
+            let (mut like, mut contenders, mut left) = ((0, 0), 0, 0.0);
+            for own in &mut link.members {
+                if like != (own.flows, own.weight) {
+                    like = (own.flows, own.weight);
+                    (contenders, left) = level.left_to(own.flows, link.sum - own.weight);
+                }
+                own.most = own.most.max(contenders);
+                let before = std::mem::replace(&mut own.left, left);
+                let bounds = least[own.slot.index()];
+                let bound = if at == 0 { bounds.1 } else { bounds.0 };
+                if before != left && (before <= bound || left < bound) {
+                    take(own.slot);
+                }
+            }
         }
     }
 
     /// Computes anew what a stay gets. Returns its state.
     pub(crate) fn update(&mut self, slot: Slot) -> &mut Crossing {
-        let own = &self.crossings[slot.index()];
-        let (mut bandwidth, mut without, mut most) = (own.own, own.own, own.most);
+        let own = &mut self.crossings[slot.index()];
+        (own.bandwidth, own.without) = (own.own, own.own);
+        // Uplinks come first, from below.
         for crossed in &own.links {
-            let (contenders, left) = self.left_at(own, crossed);
-            bandwidth = bandwidth.min(left);
+            let left = self.links[crossed.link as usize].members[crossed.place as usize].left;
+            if left < own.bandwidth {
+                (own.bandwidth, own.tier) = (left, (crossed.level as usize).saturating_sub(1));
+            }
             if crossed.level == 0 {
-                without = without.min(left);
-            } else {
-                most = most.max(contenders);
+                own.without = own.without.min(left);
             }
         }
-        let own = &mut self.crossings[slot.index()];
-        (own.bandwidth, own.without, own.most) = (bandwidth, without, most);
+        self.least[slot.index()] = (own.bandwidth, own.without);
         own
     }
 
-    /// Returns the lowest tier whose uplink leaves a stay the least: 0 for the first tier.
-    pub(crate) fn bottleneck(&self, slot: Slot) -> usize {
-        let own = &self.crossings[slot.index()];
-        let uplinks = own.links.iter().filter(|crossed| crossed.level > 0);
-        let least = uplinks.filter(|crossed| self.left_at(own, crossed).1 == own.bandwidth).map(|own| own.level);
-        least.min().map_or(0, |level| level as usize - 1)
-    }
-
-    /// Returns the contenders of a stay at a link, and the bandwidth that they leave it.
-    #[inline]
-    fn left_at(&self, own: &Crossing, crossed: &Crossed) -> (f64, f64) {
-        self.left_to(own.flows, self.links[crossed.link as usize].sum - own.weight, crossed.level)
-    }
-
-    /// Returns the contenders of so many flows at a link of a level, `others` among them in thousandths, and the
-    /// bandwidth that they leave these flows.
-    #[inline]
-    fn left_to(&self, flows: u32, others: u64, level: u32) -> (f64, f64) {
-        let level = &self.levels[level as usize];
-        let contenders = (1000 * u64::from(flows) + others) as f64 / 1000.0;
-        let flows = f64::from(flows);
-        let k = f64::max(flows, level.contention_share * contenders);
-        (contenders, level.capacity * flows / (k + level.degradation * (k - flows)))
+    /// Returns the most contenders that a stay met at an uplink; 0 where it crosses none.
+    pub(crate) fn most(&self, slot: Slot) -> f64 {
+        let uplinks = self.crossings[slot.index()].links.iter().filter(|crossed| crossed.level > 0);
+        let met = uplinks.map(|crossed| self.links[crossed.link as usize].members[crossed.place as usize].most);
+        met.max().map_or(0.0, |most| most as f64 / 1000.0)
     }
 
     /// Returns the numbers of all uplinks: of each tier from which on, and how many there are.
@@ -311,7 +340,7 @@ impl Fabric {
     /// Returns the stays that cross a link, each with its flows.
     pub(crate) fn members(&self, link: u32) -> impl Iterator<Item = (Slot, u32)> + '_ {
         let members = &self.links[link as usize].members;
-        members.iter().map(|&(slot, _)| (slot, self.crossings[slot.index()].flows))
+        members.iter().map(|own| (own.slot, own.flows))
     }
 
     /// Returns the bandwidth of a stay if nobody else were there and no uplink, bytes/s.
@@ -356,7 +385,8 @@ mod tests {
         // a meets c at the racks: 12 / 1.5; c meets a there, and nobody above.
         let got = |fabric: &mut Fabric, slot| {
             let own = fabric.update(slot);
-            (own.bandwidth, own.without, own.most)
+            let got = (own.bandwidth, own.without);
+            (got.0, got.1, fabric.most(slot))
         };
         assert_eq!(got(&mut fabric, a), (8.0, 20.0, 1.5));
         assert_eq!(got(&mut fabric, b), (100.0, 100.0, 0.0));

@@ -139,7 +139,8 @@ def check_numbers(story: Story) -> None:
         if fact.kind == "queue":
             allowed |= {*numbers(fact.figures["others"] + 1)}
         if fact.kind == "apart":
-            allowed |= {*numbers(divmod(fact.figures["gpus"], fact.figures["largest"]))}
+            parts = (fact.figures["largest"], fact.figures.get("segment"))
+            allowed |= {*numbers([divmod(fact.figures["gpus"], part) for part in parts if part])}
         text = fact.sentence
         if fact.time is not None and (fact.kind == "submitted" or fact.submitted is None):
             text = text.replace(instant(fact.time, fact.zero), "")
