@@ -136,7 +136,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let pauses = may_pause(setting);
         let stops = stops || pauses || stays_end || options.search.is_some() || options.enforce_limits;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
-        let saving = saves::cost(options, clock, S::USES_REST_OF_SLOT);
+        let saving = saves::checkpoint_length(options, clock, S::USES_REST_OF_SLOT);
         let saves = stays_end || saving.is_some();
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -234,7 +234,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if state.fabric.is_some() {
             state.out.crossings = Crossings::new(jobs.len(), !setting.tiers.is_empty());
             state.out.links.is_kept = !setting.tiers.is_empty();
-            state.out.links.saving = saving;
+            state.out.links.rests_to_the_second = S::USES_REST_OF_SLOT;
         }
         state
     }

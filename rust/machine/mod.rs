@@ -54,7 +54,7 @@ use livelock::Livelock;
 pub(crate) use maintenance::Masked;
 pub(crate) use policy::{Chooses, Claim, EndReason, Policy, WaitReason};
 pub(crate) use quota_usage::Claimant;
-pub(crate) use saves::Saves;
+pub(crate) use saves::{Saves, checkpoint_length};
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 

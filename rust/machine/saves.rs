@@ -19,7 +19,7 @@ const NEAR: f64 = 1e-12;
 const MANY: u32 = 65_536;
 
 /// Returns the length of a checkpoint; `None` if it takes no time.
-pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Option<Rest> {
+pub(crate) fn checkpoint_length(options: &Options, clock: Clock, to_the_second: bool) -> Option<Rest> {
     (options.checkpoint_cost > 0.0).then(|| clock.pause(options.checkpoint_cost, to_the_second))
 }
 

@@ -4,7 +4,6 @@
 //! on two servers has parts 0 and 1.
 
 use crate::ids::{Job, Server};
-use crate::machine::Rest;
 use crate::speed::Ring;
 
 /// A stay that spanned. Machine times.
@@ -25,8 +24,8 @@ pub(crate) struct Spanned {
 pub(crate) struct LinkLog {
     /// Whether there are tiers.
     pub(crate) is_kept: bool,
-    /// The length of a checkpoint; `None` where they take no time.
-    pub(crate) saving: Option<Rest>,
+    /// Whether a checkpoint may end within a slot.
+    pub(crate) rests_to_the_second: bool,
     pub(crate) stays: Vec<(Job, Spanned)>,
     /// The first part of each stay.
     first: Vec<u32>,

@@ -8,7 +8,7 @@ use super::parts::Part;
 use crate::cluster::Network;
 use crate::ds::EventHeap;
 use crate::ids::Slot;
-use crate::machine::{Clock, Saves};
+use crate::machine::{Clock, Rest, Saves, checkpoint_length};
 use crate::options::{Options, Sharing};
 use crate::outcome::{Busiest, LinkLog, LinkRow, Links, Spanned};
 use crate::speed::{Fabric, thousandths};
@@ -55,6 +55,8 @@ struct Sweep<'a> {
     rows: &'a [u32],
     number: u32,
     clock: Clock,
+    /// The length of a checkpoint; `None` where they take no time.
+    saving: Option<Rest>,
     network: Network,
     fabric: Box<Fabric>,
     /// The uplinks of each tier.
@@ -127,13 +129,15 @@ impl<'a> Sweep<'a> {
         let network = if off { part.network.clone().without_contention() } else { part.network.clone() };
         let fabric = Fabric::new(&network, &part.tiers, part.servers.len(), true, jobs.intensity.is_some())?;
         let tiers = fabric.uplink_ranges();
+        let clock = Clock::new(options);
         let (before, links) = (tiers.first()?.start, tiers.last()?.end);
         Some(Self {
             log,
             jobs,
             rows: &part.rows,
             number,
-            clock: Clock::new(options),
+            saving: checkpoint_length(options, clock, log.rests_to_the_second),
+            clock,
             network,
             fabric,
             lost: vec![0.0; tiers.len()],
@@ -220,7 +224,7 @@ impl<'a> Sweep<'a> {
 
     /// Finds the next checkpoint of a stay.
     fn plan(&self, own: &mut Running, stay: &Spanned) {
-        if let Some(cost) = self.log.saving {
+        if let Some(cost) = self.saving {
             own.next = own.saves.step(stay.every, cost, self.clock);
         }
     }

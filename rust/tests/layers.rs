@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
     ("options", &["error", "planner::Dispatch", "planner::Planner"]),
-    ("outcome", &["decisions", "error", "ids", "record", "trace::Load"]),
+    ("outcome", &["decisions", "error", "ids", "record", "speed::Ring", "trace::Load"]),
     ("policies", &["options", "policy"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),

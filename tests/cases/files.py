@@ -185,6 +185,8 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, ...]]:
         for key, column in rows.items():
             if np.any(column != NOTHING.get(key, NONE)):
                 yield f"log.{key}", *("-" if word == str(NONE) else word for word in _words(column))
+    elif name == "forms":
+        yield from _values("pods", (value["of"], [form[0] for form in value["list"]]))
     elif name in ("quotas", "fair"):
         for number, part in enumerate(value):
             yield from _values(f"{name}.{number}", part)

@@ -44,6 +44,8 @@ def alike(one: Any, other: Any) -> bool:
         return isinstance(other, np.ndarray) and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
     return one == other
 
 
