@@ -1,4 +1,4 @@
-"""What tiers cost: a million jobs in racks and pods against the same without, and 100,000 servers in four tiers;
+"""What tiers cost: a million jobs in racks and pods, and 100,000 servers in four tiers, against runs without;
 `make bench`."""
 
 from __future__ import annotations
