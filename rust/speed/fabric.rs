@@ -93,7 +93,7 @@ struct Member {
     weight: u64,
     /// Which join it was.
     since: u64,
-    /// What the link leaves it, bytes/s, if that was worked out since it joined and the link is not quiet.
+    /// `left` of the stay's own list.
     left: f64,
 }
 
@@ -104,6 +104,14 @@ struct Crossed {
     /// The stay's place among the link's members.
     place: u32,
     level: u32,
+    /// What the link leaves it, bytes/s, at least where the link is quiet; infinite until that is worked out.
+    left: f64,
+}
+
+impl Crossed {
+    fn new(link: u32, level: u32) -> Self {
+        Self { link, place: 0, level, left: f64::INFINITY }
+    }
 }
 
 /// What a stay gets of the links that it crosses.
@@ -222,7 +230,7 @@ impl Fabric {
             crossed.place = link.members.len() as u32;
             link.joins += 1;
             let (at, since) = (at as u32, link.joins);
-            link.members.push(Member { slot, at, flows: *flows, weight: *weight, since, left: f64::NAN });
+            link.members.push(Member { slot, at, flows: *flows, weight: *weight, since, left: f64::INFINITY });
             link.sum += *weight;
             link.widest = link.widest.max(*flows);
             link.fastest = link.fastest.max(*own / f64::from(*flows));
@@ -243,7 +251,7 @@ impl Fabric {
         links.clear();
         let domain = self.uplinks(parts, &mut links, groups);
         if !self.gpu_nics && domain.is_none() {
-            links.extend(parts.iter().map(|part| Crossed { link: part.0.number(), place: 0, level: 0 }));
+            links.extend(parts.iter().map(|part| Crossed::new(part.0.number(), 0)));
         }
         let flows = if self.gpu_nics { parts.iter().map(|part| part.1).min().unwrap_or(1) } else { 1 };
         let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
@@ -275,8 +283,7 @@ impl Fabric {
                 groups.dedup_by_key(|own| own.0);
             }
             if groups.len() > 1 {
-                let crossed =
-                    |own: &(u32, u32)| Crossed { link: level.first as u32 + own.0, place: 0, level: number as u32 };
+                let crossed = |own: &(u32, u32)| Crossed::new(level.first as u32 + own.0, number as u32);
                 links.extend(groups.iter().map(crossed));
             } else if level.inside.is_some() {
                 return level.inside;
@@ -317,7 +324,7 @@ impl Fabric {
     /// Moves the stays to `members` that joined since the last call, or whose bandwidth may have changed, each once.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
-        let Self { changed, links, joined, found, drains, levels, least, coupled, .. } = self;
+        let Self { changed, links, joined, found, drains, levels, least, coupled, crossings, .. } = self;
         let mut take = |slot: Slot| {
             if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
                 members.push(slot);
@@ -344,9 +351,13 @@ impl Fabric {
                     left = level.left_to(own.flows, link.sum - own.weight);
                 }
                 let before = std::mem::replace(&mut own.left, left);
+                if before == left {
+                    continue;
+                }
+                crossings[own.slot.index()].links[own.at as usize].left = left;
                 let bounds = least[own.slot.index()];
                 let bound = if at == 0 { bounds.1 } else { bounds.0 };
-                if before != left && (before <= bound || left < bound) {
+                if before <= bound || left < bound {
                     take(own.slot);
                 }
             }
@@ -359,16 +370,11 @@ impl Fabric {
         (own.bandwidth, own.without) = (own.own, own.own);
         // Uplinks come first, from below.
         for crossed in &own.links {
-            let link = &self.links[crossed.link as usize];
-            if link.is_quiet {
-                continue;
-            }
-            let left = link.members[crossed.place as usize].left;
-            if left < own.bandwidth {
-                (own.bandwidth, own.tier) = (left, (crossed.level as usize).saturating_sub(1));
+            if crossed.left < own.bandwidth {
+                (own.bandwidth, own.tier) = (crossed.left, (crossed.level as usize).saturating_sub(1));
             }
             if crossed.level == 0 {
-                own.without = own.without.min(left);
+                own.without = own.without.min(crossed.left);
             }
         }
         self.least[slot.index()] = (own.bandwidth, own.without);
