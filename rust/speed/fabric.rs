@@ -357,7 +357,8 @@ impl Fabric {
                 crossings[own.slot.index()].links[own.at as usize].left = left;
                 let bounds = least[own.slot.index()];
                 let bound = if at == 0 { bounds.1 } else { bounds.0 };
-                if before <= bound || left < bound {
+                // Of equal uplinks the lower one counts, so that it must be noticed too.
+                if before <= bound || left <= bound {
                     take(own.slot);
                 }
             }
