@@ -17,7 +17,7 @@ use crate::record::{Ends, StayLog, Stays, SumsByJob};
 pub use allocations::Allocations;
 pub use crossings::Crossings;
 pub use links::{Busiest, LinkRow, Links};
-pub(crate) use links::{LinkLog, Spanned};
+pub(crate) use links::{Carried, LinkLog, Spanned};
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
 pub use servers::{Asleep, Drained, Woken};

@@ -10,6 +10,7 @@ use super::eviction_delay::EvictionDelay;
 use super::fall_back::Losses;
 use super::followers::Followers;
 use super::limits::Limits;
+use super::loads::Loads;
 use super::maintenance::MaintenanceWindows;
 use super::outages::Outages;
 use super::preemptible::Preemptible;
@@ -27,7 +28,7 @@ use crate::decisions::Verb;
 use crate::ds::{Deque, EventHeap};
 use crate::ids::{GpuType, Job, MILLI_GPU, Slot};
 use crate::options::{Discipline, Victims};
-use crate::outcome::{Climbing, ClusterOutcome, Crossings};
+use crate::outcome::{Climbing, ClusterOutcome, Crossings, LinkLog};
 use crate::placement::{Placer, Pools};
 use crate::record::{StayLog, StayRecord, Why};
 use crate::setting::Setting;
@@ -57,6 +58,8 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) link_contention: LinkContention,
     /// The links of a network of tiers, where there is one.
     pub(super) fabric: Option<Box<Fabric>>,
+    /// What its uplinks carry, where bandwidth says how fast jobs run.
+    pub(super) loads: Option<Box<Loads>>,
     /// Shares on one GPU, where they slow each other down.
     pub(super) co_location: Option<Box<CoLocation>>,
     /// Sum of p_j over the spanning jobs, and since when it has been so.
@@ -176,6 +179,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
                 S::COUPLED,
                 jobs.intensity.is_some(),
             ),
+            loads: None,
             co_location: interferes.then(|| Box::new(CoLocation::new(setting.server_gpus, options.interference))),
             contention_sum: 0,
             contention_since: 0.0,
@@ -231,10 +235,12 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if needs.loss {
             state.weigh();
         }
-        if state.fabric.is_some() {
-            state.out.crossings = Crossings::new(jobs.len(), !setting.tiers.is_empty());
-            state.out.links.is_kept = !setting.tiers.is_empty();
-            state.out.links.rests_to_the_second = S::USES_REST_OF_SLOT;
+        if let Some(fabric) = &state.fabric {
+            let has_tiers = !setting.tiers.is_empty();
+            state.out.crossings = Crossings::new(jobs.len(), has_tiers);
+            state.out.links = LinkLog::new(setting.tiers.len(), S::USES_REST_OF_SLOT);
+            let loads = || Box::new(Loads::new(fabric, &setting.network, saving, clock));
+            state.loads = (S::COUPLED && has_tiers).then(loads);
         }
         state
     }

@@ -15,6 +15,13 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let intensity = self.jobs.intensity.map_or(1.0, |intensity| intensity[stay.job.index()]);
         fabric.join(slot, &stay.parts, thousandths(intensity));
+        if let Some(loads) = &mut self.loads
+            && let Some(ring) = self.speed.ring(&stay.pace)
+        {
+            let every = if self.saving.is_some() { stay.every } else { f64::INFINITY };
+            let servers = stay.parts.len() as u32;
+            loads.join(fabric, slot, ring, servers, [stay.start, stay.from, every], self.now);
+        }
         let progress = self.progress_time(slot);
         if let Some(fabric) = &mut self.fabric {
             fabric.crossing(slot).counted = progress;
@@ -24,9 +31,11 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Removes a spanning stay from the links that it crosses.
     pub(super) fn uncross(&mut self, slot: Slot) {
         self.count_uplinks(slot);
-        if let Some(fabric) = &mut self.fabric {
-            fabric.leave(slot);
+        let Some(fabric) = &mut self.fabric else { return };
+        if let Some(loads) = &mut self.loads {
+            loads.leave(fabric, slot, self.now);
         }
+        fabric.leave(slot);
     }
 
     /// Updates bandwidth, pace and end of the stays whose links changed.
@@ -55,11 +64,17 @@ impl<S: Speed> ClusterState<'_, S> {
                 own.share = (with - without) / with;
             }
             self.speed.feel(&mut stay.pace, own.bandwidth);
+            if let Some(loads) = &mut self.loads {
+                loads.update(fabric, slot);
+            }
             if stay.set_pace(&self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
         }
         self.dirty = dirty;
+        if let (Some(loads), Some(fabric)) = (&mut self.loads, &self.fabric) {
+            loads.settle(fabric, self.now);
+        }
     }
 
     /// Writes what a stay met, which ends.
@@ -113,7 +128,10 @@ impl<S: Speed> ClusterState<'_, S> {
         let passed = self.clock.seconds(progress) - self.clock.seconds(own.counted);
         own.counted = progress;
         if own.share > 0.0 && passed > 0.0 {
-            self.out.crossings.uplinks[self.stays[slot.index()].job.index()] += passed * own.share;
+            let stay = &self.stays[slot.index()];
+            let cost = passed * own.share;
+            self.out.crossings.uplinks[stay.job.index()] += cost;
+            self.out.links.lost[own.tier] += cost * f64::from(stay.gpus());
         }
     }
 

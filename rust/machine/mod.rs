@@ -20,6 +20,7 @@ mod fall_back;
 mod followers;
 mod limits;
 mod livelock;
+mod loads;
 mod maintenance;
 mod outages;
 mod policy;
@@ -51,10 +52,11 @@ pub(crate) use cluster_state::ClusterState;
 pub use explain::WaitExplanation;
 pub(crate) use explain::until;
 use livelock::Livelock;
+pub(crate) use loads::Breaks;
 pub(crate) use maintenance::Masked;
 pub(crate) use policy::{Chooses, Claim, EndReason, Policy, WaitReason};
 pub(crate) use quota_usage::Claimant;
-pub(crate) use saves::{Saves, checkpoint_length};
+pub(crate) use saves::checkpoint_length;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 
@@ -476,6 +478,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             progress,
             followers,
             cluster,
+            loads,
             ..
         } = self.state;
         if let Some(outages) = outages {
@@ -483,6 +486,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
         out.stay_log.fold(&scale, &out.start, &out.finish, progress.as_ref().map(|progress| &progress.left[..]));
+        out.links.carried = loads.map_or_else(Vec::new, |loads| loads.into_carried());
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.arrival = followers.map_or_else(Vec::new, |followers| followers.into_arrivals());
         out.events = (self.arrived + gone) as u64;

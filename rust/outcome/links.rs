@@ -19,7 +19,15 @@ pub(crate) struct Spanned {
     pub(crate) ring: Option<Ring>,
 }
 
-/// The stays that spanned, in order of their ends.
+/// What an uplink carried, exact over time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) bytes: f64,
+    /// The most bytes/s.
+    pub(crate) most: f64,
+}
+
+/// The stays that spanned, in order of their ends, and what uplinks carried.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkLog {
     /// Whether there are tiers.
@@ -30,9 +38,17 @@ pub(crate) struct LinkLog {
     /// The first part of each stay.
     first: Vec<u32>,
     parts: Vec<(Server, u32)>,
+    /// By uplink, in order of (tier from below, group); empty where bandwidth does not matter.
+    pub(crate) carried: Vec<Carried>,
+    /// GPU-seconds that the uplinks of each tier cost.
+    pub(crate) lost: Vec<f64>,
 }
 
 impl LinkLog {
+    pub(crate) fn new(tiers: usize, rests_to_the_second: bool) -> Self {
+        Self { is_kept: tiers > 0, rests_to_the_second, lost: vec![0.0; tiers], ..Self::default() }
+    }
+
     /// Adds a stay that is over.
     pub(crate) fn push(&mut self, job: Job, parts: &[(Server, u32)], stay: Spanned) {
         self.first.push(self.parts.len() as u32);

@@ -1,58 +1,39 @@
-//! Computes what the uplinks of a network of tiers carried, from the stays that spanned (docs/tiers.md#results).
+//! Computes what the uplinks of a network of tiers carry at each sample (docs/tiers.md#results).
 //!
-//! The stays are run through once more, without a queue: each joins and leaves the links that it crosses, and pauses in
-//! between. Invariant: after each instant the rate of every stay is what its links leave it then. For example, a job
-//! that sends 1e9 bytes in iterations of 2 s has 0.5e9 bytes/s on each uplink that it crosses, and none while it pauses.
+//! The stays that spanned are run through once more, from sample to sample: those that begin and end between two of
+//! them are never looked at. Invariant: at each sample the rate of every stay is what its links leave it then. For
+//! example, a job that sends 1e9 bytes in iterations of 2 s has 0.5e9 bytes/s on each uplink that it crosses, and none
+//! while it pauses.
 
 use super::parts::Part;
 use crate::cluster::Network;
 use crate::ds::EventHeap;
 use crate::ids::Slot;
-use crate::machine::{Clock, Rest, Saves, checkpoint_length};
+use crate::machine::{Breaks, Clock, Rest, checkpoint_length};
 use crate::options::{Model, Options, Sharing};
 use crate::outcome::{Busiest, LinkLog, LinkRow, Links, Spanned};
-use crate::speed::{Fabric, Ring, thousandths};
+use crate::speed::{Fabric, thousandths};
 use crate::trace::Jobs;
 
 /// Mean loads that differ by no more than this part of the greatest are equal: they are sums.
 const EVEN: f64 = 1e-9;
-
-/// Parts of a byte/s in which rates are summed up, so that what comes and goes leaves nothing behind.
-const GRAINS: f64 = (1_u64 << 50) as f64;
 
 /// A stay that runs.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     /// Its place in the log.
     at: u32,
-    ring: Option<Ring>,
     servers: u32,
-    pauses: bool,
-    /// Its next pause or its end: from when, until when.
-    saves: Saves,
-    next: (f64, f64),
-    /// The GPUs that its uplinks idle, since an instant.
-    idles: f64,
-    /// The tier of the uplink that leaves it the least.
-    tier: usize,
-    since: f64,
+    breaks: Breaks,
 }
 
-/// What an uplink carries.
+/// An uplink's latest sample.
 #[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    /// Bytes up to an instant (s), the bytes/s from then on, and the most.
-    bytes: f64,
-    since: f64,
-    rate: f64,
-    most: f64,
-    /// The sum of its members' rates now, exact: in `GRAINS`.
-    sum: i128,
-    /// Jobs, flows and bytes/s at the latest sample.
-    told: (u32, u64, f64),
-    /// Whether it may differ from the latest sample, and whether it does so at this instant.
+struct Told {
+    /// Jobs, flows and bytes/s.
+    carried: (u32, u64, f64),
+    /// Whether it may differ now.
     is_new: bool,
-    is_newest: bool,
 }
 
 /// The uplinks of one virtual cluster, or of the cluster.
@@ -72,13 +53,11 @@ struct Sweep<'a> {
     /// What each of them sends, bytes/s.
     rates: Vec<f64>,
     free: Vec<Slot>,
-    /// When stays that run begin or end a pause.
-    pauses: EventHeap,
-    loads: Vec<Load>,
-    /// Uplinks that may differ from the latest sample, and those that do so at this instant.
+    /// When breaks next begin or end.
+    turns: EventHeap,
+    told: Vec<Told>,
+    /// Uplinks that may differ from the latest sample.
     new: Vec<u32>,
-    newest: Vec<u32>,
-    lost: Vec<f64>,
     dirty: Vec<Slot>,
     found: Vec<LinkRow>,
     crossing: Vec<(u32, f64)>,
@@ -105,17 +84,16 @@ pub(super) fn links(
         links.rows.append(&mut sweep.found);
         links.tiers.resize(sweep.tiers.len(), Busiest::default());
         best.resize(sweep.tiers.len(), Vec::new());
+        let first = sweep.tiers.first().map_or(0, |range| range.start);
         for (tier, range) in sweep.tiers.iter().enumerate() {
-            links.tiers[tier].gpu_hours_lost += sweep.lost[tier] / 3600.0;
+            links.tiers[tier].gpu_hours_lost += log.lost[tier] / 3600.0;
             let bandwidth = part.tiers[tier].bandwidth;
             let share = |bytes: f64| if length > 0.0 { bytes / (bandwidth * length) } else { 0.0 };
-            let loads = sweep.loads[range.clone()].iter().enumerate();
-            best[tier].extend(loads.map(|(group, load)| Busiest {
-                vc: number as u32,
-                group: group as u32,
-                mean_share: share(load.bytes),
-                largest_share: load.most / bandwidth,
-                gpu_hours_lost: 0.0,
+            best[tier].extend(range.clone().map(|link| {
+                let carried = log.carried.get(link - first).copied().unwrap_or_default();
+                let group = (link - range.start) as u32;
+                let (mean_share, largest_share) = (share(carried.bytes), carried.most / bandwidth);
+                Busiest { vc: number as u32, group, mean_share, largest_share, gpu_hours_lost: 0.0 }
             }));
         }
     }
@@ -138,7 +116,6 @@ impl<'a> Sweep<'a> {
         let fabric = Fabric::new(&network, &part.tiers, part.servers.len(), coupled, jobs.intensity.is_some())?;
         let tiers = fabric.uplink_ranges();
         let clock = Clock::new(options);
-        let (before, links) = (tiers.first()?.start, tiers.last()?.end);
         Some(Self {
             log,
             jobs,
@@ -148,78 +125,55 @@ impl<'a> Sweep<'a> {
             clock,
             network,
             fabric,
-            lost: vec![0.0; tiers.len()],
-            loads: vec![Load::default(); links],
+            told: vec![Told::default(); tiers.last()?.end],
             tiers,
             running: Vec::new(),
             rates: Vec::new(),
             free: Vec::new(),
-            pauses: EventHeap::default(),
+            turns: EventHeap::default(),
             new: Vec::new(),
-            newest: Vec::new(),
             dirty: Vec::new(),
             found: Vec::new(),
-            crossing: Vec::with_capacity(before.min(64)),
+            crossing: Vec::new(),
         })
     }
 
     fn run(&mut self, times: &[f64]) {
         let log = self.log;
-        let lasts = |&at: &u32| log.stays[at as usize].1.end > log.stays[at as usize].1.start;
-        let ends: Vec<u32> = (0..log.stays.len() as u32).filter(lasts).collect();
-        let mut starts = ends.clone();
-        starts.sort_by(|&a, &b| log.stays[a as usize].1.start.total_cmp(&log.stays[b as usize].1.start));
-        let mut slots = vec![Slot::new(u32::MAX); log.stays.len()];
-        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
-        let mut sample = 0;
-        loop {
-            let start = starts.peek().map_or(f64::INFINITY, |&at| log.stays[at as usize].1.start);
-            let end = ends.peek().map_or(f64::INFINITY, |&at| log.stays[at as usize].1.end);
-            let now = start.min(end).min(self.pauses.peek().map_or(f64::INFINITY, |next| next.0));
-            let until = times[sample..].partition_point(|&time| time < self.clock.seconds(now)) + sample;
-            if until > sample {
-                self.tell(times[sample]);
-                sample = until;
+        let stay = |at: u32| &log.stays[at as usize].1;
+        let mut starts: Vec<u32> = (0..log.stays.len() as u32).collect();
+        starts.sort_by(|&a, &b| stay(a).start.total_cmp(&stay(b).start));
+        let mut slots = vec![None; log.stays.len()];
+        let (mut starts, mut ends) = (starts.into_iter().peekable(), (0..log.stays.len() as u32).peekable());
+        let clock = self.clock;
+        for &time in times {
+            while let Some(at) = ends.next_if(|&at| clock.seconds(stay(at).end) <= time) {
+                if let Some(slot) = slots[at as usize] {
+                    self.leave(slot);
+                }
             }
-            if now == f64::INFINITY {
-                return;
+            while let Some(at) = starts.next_if(|&at| clock.seconds(stay(at).start) <= time) {
+                if clock.seconds(stay(at).end) > time {
+                    slots[at as usize] = Some(self.join(at));
+                }
             }
-            while let Some(at) = ends.next_if(|&at| log.stays[at as usize].1.end == now) {
-                self.leave(slots[at as usize], now);
-            }
-            while let Some(at) = starts.next_if(|&at| log.stays[at as usize].1.start == now) {
-                slots[at as usize] = self.join(at, now);
-            }
-            while let Some((_, slot)) = self.pauses.peek().filter(|next| next.0 <= now) {
+            while let Some((_, slot)) = self.turns.peek().filter(|next| clock.seconds(next.0) <= time) {
                 self.turn(Slot::new(slot));
             }
-            self.settle(now);
+            self.settle();
+            self.tell(time);
         }
     }
 
-    fn join(&mut self, at: u32, now: f64) -> Slot {
-        let (job, stay) = self.log.stays[at as usize];
+    fn join(&mut self, at: u32) -> Slot {
+        let (job, Spanned { start, from, every, .. }) = self.log.stays[at as usize];
         let slot = self.free.pop().unwrap_or(Slot::at(self.running.len()));
         let row = self.rows[job.index()] as usize;
         let intensity = self.jobs.intensity.map_or(1.0, |intensity| intensity[row]);
-        self.fabric.join(slot, self.log.parts(at as usize), thousandths(intensity));
-        let pauses = stay.from > stay.start;
-        let mut own = Running {
-            at,
-            ring: stay.ring,
-            servers: self.log.parts(at as usize).len() as u32,
-            pauses,
-            saves: Saves::from(stay.from, stay.every, 0.0, self.clock),
-            next: (f64::INFINITY, f64::INFINITY),
-            idles: 0.0,
-            tier: 0,
-            since: now,
-        };
-        if pauses {
-            own.next.1 = stay.from;
-        } else {
-            self.plan(&mut own, &stay);
-        }
+        let parts = self.log.parts(at as usize);
+        self.fabric.join(slot, parts, thousandths(intensity));
+        let breaks = Breaks::at(start, [start, from, every], self.saving, self.clock);
+        let own = Running { at, servers: parts.len() as u32, breaks };
         if slot.index() == self.running.len() {
             self.running.push(own);
             self.rates.push(0.0);
@@ -231,106 +185,59 @@ impl<'a> Sweep<'a> {
         slot
     }
 
-    /// Finds the next checkpoint of a stay.
-    fn plan(&self, own: &mut Running, stay: &Spanned) {
-        if let Some(cost) = self.saving {
-            own.next = own.saves.step(stay.every, cost, self.clock);
-        }
-    }
-
-    /// Enters when a stay next begins or ends a pause.
+    /// Enters when a break of a stay next begins or ends.
     fn watch(&mut self, slot: Slot) {
-        let own = &self.running[slot.index()];
-        let next = if own.pauses { own.next.1 } else { own.next.0 };
+        let next = self.running[slot.index()].breaks.turn_at();
         if next < f64::INFINITY {
-            self.pauses.set(slot.number(), next, own.at);
+            self.turns.set(slot.number(), next, slot.number());
         } else {
-            self.pauses.remove(slot.number());
+            self.turns.remove(slot.number());
         }
     }
 
-    /// Begins or ends a pause of a stay.
+    /// Begins or ends a break of a stay.
     fn turn(&mut self, slot: Slot) {
-        let mut own = self.running[slot.index()];
-        own.pauses = !own.pauses;
-        if !own.pauses {
-            let stay = self.log.stays[own.at as usize].1;
-            self.plan(&mut own, &stay);
-        }
-        self.running[slot.index()] = own;
+        self.running[slot.index()].breaks.turn(self.saving, self.clock);
         self.watch(slot);
         self.dirty.push(slot);
     }
 
-    fn leave(&mut self, slot: Slot, now: f64) {
-        self.count(slot, now);
+    fn leave(&mut self, slot: Slot) {
         self.touch(slot, 0.0);
         self.fabric.leave(slot);
-        self.pauses.remove(slot.number());
-        self.dirty.retain(|&other| other != slot);
+        self.turns.remove(slot.number());
         self.free.push(slot);
     }
 
-    /// Notes what a stay sends from now on, bytes/s, on the uplinks that it crosses, which have changed.
+    /// Notes what a stay sends, bytes/s, on the uplinks that it crosses, which have changed.
     fn touch(&mut self, slot: Slot, rate: f64) {
-        let before = std::mem::replace(&mut self.rates[slot.index()], rate);
-        let more = (rate * GRAINS) as i128 - (before * GRAINS) as i128;
+        self.rates[slot.index()] = rate;
         for link in self.fabric.uplinks_of(slot) {
-            let load = &mut self.loads[link as usize];
-            load.sum += more;
-            if !std::mem::replace(&mut load.is_new, true) {
+            if !std::mem::replace(&mut self.told[link as usize].is_new, true) {
                 self.new.push(link);
             }
-            if !std::mem::replace(&mut load.is_newest, true) {
-                self.newest.push(link);
-            }
         }
     }
 
-    /// Adds up what its uplinks cost a stay since it was last asked.
-    fn count(&mut self, slot: Slot, now: f64) {
-        let own = &mut self.running[slot.index()];
-        let passed = self.clock.seconds(now) - self.clock.seconds(std::mem::replace(&mut own.since, now));
-        if passed > 0.0 && own.idles > 0.0 {
-            self.lost[own.tier] += passed * own.idles;
-        }
-    }
-
-    /// Works out anew what the stays get whose links changed, and what those links carry.
-    fn settle(&mut self, now: f64) {
+    /// Works out anew what the stays send whose links or breaks changed.
+    fn settle(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.fabric.drain_changed(&mut dirty);
         for slot in dirty.drain(..) {
-            let crossing = self.fabric.update(slot);
-            let (bandwidth, without, held_by) = (crossing.bandwidth, crossing.without, crossing.tier);
-            let (mut rate, mut idles, mut tier) = (0.0, 0.0, 0);
+            let bandwidth = self.fabric.update(slot).bandwidth;
             let own = &self.running[slot.index()];
-            if let Some(ring) = own.ring.filter(|_| !own.pauses) {
-                let (tau, bytes) = ring.at(&self.network, own.servers, bandwidth);
-                rate = bytes / tau;
-                if without > bandwidth {
-                    idles = f64::from(ring.gpus()) * ((tau - ring.at(&self.network, own.servers, without).0) / tau);
-                    tier = held_by;
+            let rate = match self.log.stays[own.at as usize].1.ring {
+                Some(ring) if !own.breaks.are_on => {
+                    let (tau, bytes) = ring.at(&self.network, own.servers, bandwidth);
+                    bytes / tau
                 }
-            }
-            if (idles, tier) != (own.idles, own.tier) {
-                self.count(slot, now);
-                let own = &mut self.running[slot.index()];
-                (own.idles, own.tier) = (idles, tier);
-            }
+                _ => 0.0,
+            };
             if rate != self.rates[slot.index()] {
                 self.touch(slot, rate);
             }
         }
         self.dirty = dirty;
-        let now = self.clock.seconds(now);
-        for link in self.newest.drain(..) {
-            let load = &mut self.loads[link as usize];
-            load.is_newest = false;
-            load.bytes += (now - std::mem::replace(&mut load.since, now)) * load.rate;
-            load.rate = load.sum as f64 / GRAINS;
-            load.most = load.most.max(load.rate);
-        }
     }
 
     /// Adds a row for each uplink that differs from the latest sample.
@@ -350,9 +257,9 @@ impl<'a> Sweep<'a> {
             let carried = (crossing.len() as u32, flows, crossing.iter().fold(0.0, |sum, own| sum + own.1));
             crossing.clear();
             self.crossing = crossing;
-            let load = &mut self.loads[link as usize];
-            load.is_new = false;
-            if std::mem::replace(&mut load.told, carried) != carried {
+            let told = &mut self.told[link as usize];
+            told.is_new = false;
+            if std::mem::replace(&mut told.carried, carried) != carried {
                 let tier = self.tiers.partition_point(|range| range.end <= link as usize);
                 self.found.push(LinkRow {
                     vc: self.number,

@@ -413,6 +413,11 @@ impl Fabric {
         self.crossings[slot.index()].own
     }
 
+    /// Returns its bandwidth, bytes/s.
+    pub(crate) fn bandwidth(&self, slot: Slot) -> f64 {
+        self.crossings[slot.index()].bandwidth
+    }
+
     /// Returns what a stay gets.
     pub(crate) fn crossing(&mut self, slot: Slot) -> &mut Crossing {
         &mut self.crossings[slot.index()]

@@ -82,11 +82,6 @@ impl Ring {
         (self.iteration_time(network, num_servers, 0), 2.0 * self.exchanged)
     }
 
-    /// Returns the GPUs that form it.
-    pub(crate) fn gpus(&self) -> u32 {
-        self.gpus
-    }
-
     /// Returns the iterations per second on that many servers, without contention.
     pub(crate) fn rate(&self, network: &Network, num_servers: u32) -> f64 {
         self.share / self.iteration_time(network, num_servers, 1)
