@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,11 @@ import ringbco
 from ringbco.cluster.spec import Cluster
 
 JOBS = 1_000_000
-LIMITS: Final = {"consolidate": 1.5, "first-fit": 4.0, "compact": 1.5}
-"""A run with tiers over the same without them; of compact over consolidate without tiers."""
+LIMITS: Final = {"consolidate": 1.5, "first-fit": 8.0, "compact": 8.0}
+"""A run with tiers over the same without them; of compact over consolidate without tiers.
+
+Where gangs share links, each start and end changes the rates of others: under first-fit, and under compact,
+whose gangs share servers (mean contention 5.3, under consolidate 1.0)."""
 
 
 def tree(folder: Path, servers: int, *groups: int) -> Cluster:
@@ -33,13 +37,14 @@ def least_ratio(
     runs: dict[str, tuple[str, Cluster]],
     **options: object,
 ) -> float:
-    """Engine time of the second run over that of the first: the least of three rounds each."""
+    """The time of the second `replay` over that of the first: the least of three rounds each."""
     least = dict.fromkeys(runs, float("inf"))
 
     def run() -> None:
         for name, (placement, cluster) in runs.items():
-            outcome = ringbco.replay(jobs, cluster, placement=placement, allocations=False, **options)
-            least[name] = min(least[name], outcome.summary["engine_seconds"])
+            began = time.perf_counter()
+            ringbco.replay(jobs, cluster, placement=placement, allocations=False, **options)
+            least[name] = min(least[name], time.perf_counter() - began)
 
     benchmark.pedantic(run, rounds=3)
     without, with_tiers = least.values()
@@ -50,7 +55,7 @@ def least_ratio(
 @pytest.mark.parametrize("load", [0.7, 0.9])
 @pytest.mark.parametrize("placement", LIMITS)
 def test_a_million_jobs(placement: str, load: float, tmp_path: Path, benchmark: BenchmarkFixture) -> None:
-    """Engine time alone: 256 servers in racks of 8 and pods of 64."""
+    """256 servers in racks of 8 and pods of 64."""
     jobs = ringbco.generate("philly", JOBS, 1, gpus=2048, load=load)
     plain = "consolidate" if placement == "compact" else placement
     runs = {
@@ -73,4 +78,4 @@ def test_many_servers(placement: str, tmp_path: Path, benchmark: BenchmarkFixtur
     }
     ratio = least_ratio(benchmark, jobs, runs, policy="fifo", model="fixed")
     print(f"{placement}, 100,000 servers: {ratio:.2f} x {plain} without tiers")
-    assert ratio <= 2 * LIMITS[placement]
+    assert ratio <= 2.0

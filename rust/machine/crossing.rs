@@ -35,6 +35,9 @@ impl<S: Speed> ClusterState<'_, S> {
         if let Some(loads) = &mut self.loads {
             loads.leave(fabric, slot, self.now);
         }
+        let (job, own) = (self.stays[slot.index()].job.index(), fabric.crossing(slot));
+        self.out.crossings.slowed[job] |= own.slowed;
+        self.out.crossings.uplinks[job] += own.cost;
         fabric.leave(slot);
     }
 
@@ -52,18 +55,16 @@ impl<S: Speed> ClusterState<'_, S> {
                 continue;
             }
             let stay = &mut self.stays[slot.index()];
-            self.out.crossings.slowed[stay.job.index()] |= own.bandwidth < own.own;
             let servers = stay.parts.len() as u32;
+            own.slowed |= own.bandwidth < own.own;
             own.share = 0.0;
+            self.speed.feel(&mut stay.pace, own.bandwidth);
             if own.without > own.bandwidth {
                 let mut apart = stay.pace;
                 self.speed.feel(&mut apart, own.without);
-                let without = self.speed.unit(&apart, servers, stay.contention);
-                self.speed.feel(&mut apart, own.bandwidth);
-                let with = self.speed.unit(&apart, servers, stay.contention);
-                own.share = (with - without) / with;
+                let with = self.speed.unit(&stay.pace, servers, stay.contention);
+                own.share = (with - self.speed.unit(&apart, servers, stay.contention)) / with;
             }
-            self.speed.feel(&mut stay.pace, own.bandwidth);
             if let Some(loads) = &mut self.loads {
                 loads.update(fabric, slot);
             }
@@ -128,10 +129,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let passed = self.clock.seconds(progress) - self.clock.seconds(own.counted);
         own.counted = progress;
         if own.share > 0.0 && passed > 0.0 {
-            let stay = &self.stays[slot.index()];
             let cost = passed * own.share;
-            self.out.crossings.uplinks[stay.job.index()] += cost;
-            self.out.links.lost[own.tier] += cost * f64::from(stay.gpus());
+            own.cost += cost;
+            self.out.links.lost[own.tier] += cost * f64::from(self.stays[slot.index()].gpus());
         }
     }
 

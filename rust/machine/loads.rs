@@ -68,7 +68,8 @@ impl Breaks {
 struct Sender {
     ring: Ring,
     servers: u32,
-    breaks: Breaks,
+    /// Whether it moves no bytes now.
+    pauses: bool,
     /// What it sends, bytes/s.
     rate: f64,
 }
@@ -96,6 +97,7 @@ pub(super) struct Loads {
     loads: Vec<Load>,
     /// By slot; `None` for those that do not span.
     senders: Vec<Option<Sender>>,
+    breaks: Vec<Option<Breaks>>,
     /// When breaks next begin or end.
     turns: EventHeap,
     /// Uplinks whose sum changed at this instant.
@@ -114,6 +116,7 @@ impl Loads {
             first,
             loads: vec![Load::default(); links],
             senders: Vec::new(),
+            breaks: Vec::new(),
             turns: EventHeap::default(),
             touched: Vec::new(),
         }
@@ -124,9 +127,11 @@ impl Loads {
         self.advance(fabric, now);
         if self.senders.len() <= slot.index() {
             self.senders.resize(slot.index() + 1, None);
+            self.breaks.resize(slot.index() + 1, None);
         }
         let breaks = Breaks::at(now, times, self.saving, self.clock);
-        self.senders[slot.index()] = Some(Sender { ring, servers, breaks, rate: 0.0 });
+        self.breaks[slot.index()] = Some(breaks);
+        self.senders[slot.index()] = Some(Sender { ring, servers, pauses: breaks.are_on, rate: 0.0 });
         self.watch(slot);
     }
 
@@ -134,15 +139,16 @@ impl Loads {
     pub(super) fn leave(&mut self, fabric: &Fabric, slot: Slot, now: f64) {
         self.advance(fabric, now);
         self.send(fabric, slot, 0.0);
-        self.senders[slot.index()] = None;
+        (self.senders[slot.index()], self.breaks[slot.index()]) = (None, None);
         self.turns.remove(slot.number());
     }
 
     /// Works out anew what a stay sends, whose links or breaks changed.
+    #[inline]
     pub(super) fn update(&mut self, fabric: &Fabric, slot: Slot) {
         let Some(own) = &self.senders[slot.index()] else { return };
         let mut rate = 0.0;
-        if !own.breaks.are_on {
+        if !own.pauses {
             let (tau, bytes) = own.ring.at(&self.network, own.servers, fabric.bandwidth(slot));
             rate = bytes / tau;
         }
@@ -178,15 +184,16 @@ impl Loads {
 
     /// Begins or ends a break of a stay.
     fn turn(&mut self, fabric: &Fabric, slot: Slot) {
-        if let Some(own) = &mut self.senders[slot.index()] {
-            own.breaks.turn(self.saving, self.clock);
+        if let (Some(own), Some(breaks)) = (&mut self.senders[slot.index()], &mut self.breaks[slot.index()]) {
+            breaks.turn(self.saving, self.clock);
+            own.pauses = breaks.are_on;
         }
         self.watch(slot);
         self.update(fabric, slot);
     }
 
     fn watch(&mut self, slot: Slot) {
-        let next = self.senders[slot.index()].as_ref().map_or(f64::INFINITY, |own| own.breaks.turn_at());
+        let next = self.breaks[slot.index()].as_ref().map_or(f64::INFINITY, |breaks| breaks.turn_at());
         if next < f64::INFINITY {
             self.turns.set(slot.number(), next, slot.number());
         } else {
@@ -195,6 +202,7 @@ impl Loads {
     }
 
     /// Notes what a stay sends from now on, bytes/s, on the uplinks that it crosses.
+    #[inline]
     fn send(&mut self, fabric: &Fabric, slot: Slot, rate: f64) {
         let Some(own) = &mut self.senders[slot.index()] else { return };
         let before = std::mem::replace(&mut own.rate, rate);

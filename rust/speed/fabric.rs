@@ -132,6 +132,9 @@ pub(crate) struct Crossing {
     /// time).
     pub(crate) share: f64,
     pub(crate) counted: f64,
+    /// What its uplinks cost so far, s, and whether others, or an uplink, ever left it less than its own bandwidth.
+    pub(crate) cost: f64,
+    pub(crate) slowed: bool,
 }
 
 /// All links, and the stays that cross them.

@@ -60,6 +60,7 @@ impl Ring {
     }
 
     /// Returns tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
+    #[inline]
     pub(crate) fn iteration_time(&self, network: &Network, num_servers: u32, contention: u32) -> f64 {
         let bandwidth = if num_servers > 1 && self.bandwidth > 0.0 {
             self.bandwidth
@@ -77,6 +78,7 @@ impl Ring {
     }
 
     /// Returns tau_j, s, on that many servers, which give it that bandwidth, and the bytes that each GPU sends then.
+    #[inline]
     pub(crate) fn at(mut self, network: &Network, num_servers: u32, bandwidth: f64) -> (f64, f64) {
         self.bandwidth = bandwidth;
         (self.iteration_time(network, num_servers, 0), 2.0 * self.exchanged)
