@@ -355,7 +355,9 @@ pub(crate) fn course(
         let own = &mut last[span.cluster as usize];
         *own = own.max(span.submit);
         (from, to) = (from.min(span.submit), to.max(span.finish));
-        first_start = first_start.min(span.start);
+        if span.start < first_start {
+            first_start = span.start;
+        }
         if span.spanning {
             spanning_seconds += span.finish - span.start;
         }

@@ -177,6 +177,8 @@ pub(crate) struct Cluster {
     shares: Option<Box<Shares>>,
     loss: Option<Box<Loss>>,
     groups: Option<Box<Groups>>,
+    /// Whether there are indexes that few placements keep: `by_rank`, `by_count` or `groups`.
+    keeps_rare: bool,
 }
 
 impl Cluster {
@@ -202,6 +204,7 @@ impl Cluster {
             shares: None,
             loss: None,
             groups: None,
+            keeps_rare: needs.by_rank || needs.with_idle_count,
             sizes,
         };
         for (s, &size) in cluster.sizes.iter().enumerate() {
@@ -243,6 +246,7 @@ impl Cluster {
         }
         if needs.by_rank && self.by_rank.is_none() {
             self.by_rank = Some(Fenwick::new(idle));
+            self.keeps_rare = true;
         }
         if let Some(times) = &mut self.gpu_times {
             times.keep(needs.least_time, needs.mean_time);
@@ -263,6 +267,7 @@ impl Cluster {
     pub(crate) fn group(&mut self, tiers: &[Tier], forms: &[Form]) {
         if self.groups.is_none() {
             self.groups = Some(Box::new(Groups::new(tiers, &self.sizes, &self.idle, forms)));
+            self.keeps_rare = true;
         }
     }
 
@@ -418,8 +423,16 @@ impl Cluster {
                 bits.insert(s);
             }
         }
+        if self.keeps_rare {
+            self.set_rare(server, was, idle);
+        }
+    }
+
+    /// Updates the indexes that few placements keep.
+    #[inline(never)]
+    fn set_rare(&mut self, server: Server, was: u32, idle: u32) {
         if let Some(tree) = &mut self.by_rank {
-            tree.add(s, i64::from(idle) - i64::from(was));
+            tree.add(server.index(), i64::from(idle) - i64::from(was));
         }
         if let Some(groups) = &mut self.groups {
             groups.set(server, was, idle);

@@ -280,7 +280,6 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
-        let bandwidth = self.own_bandwidth(slot);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
@@ -316,7 +315,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
                     job,
                     num_gpus,
                     num_servers,
-                    bandwidth,
+                    bandwidth: self.fabric.as_ref().filter(|_| num_servers > 1).map_or(0.0, |fabric| fabric.own(slot)),
                     gpu_type: stay.gpu_type,
                     why,
                     start: stay.start,

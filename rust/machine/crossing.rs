@@ -93,12 +93,6 @@ impl<S: Speed> ClusterState<'_, S> {
         bandwidth[job] = fabric.own(slot);
     }
 
-    /// Returns the bandwidth of a stay, bytes/s, if it were alone and there were no uplinks; 0 where equation 7 gives it.
-    pub(super) fn own_bandwidth(&self, slot: Slot) -> f64 {
-        let spans = self.stays[slot.index()].parts.len() > 1;
-        self.fabric.as_ref().filter(|_| spans).map_or(0.0, |fabric| fabric.own(slot))
-    }
-
     /// Returns the bandwidth that a job would get there now, bytes/s, had it given back what it holds.
     pub(crate) fn bandwidth_on(&self, job: Job, parts: &[(Server, u32)], network: &Network) -> f64 {
         if parts.len() < 2 {

@@ -41,7 +41,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Places a job on that many GPUs of one type.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_on_type(&mut self, job: Job, num_gpus: u32, gpu_type: GpuType) -> bool {
         self.out.decisions += 1;
         let claim = self.claim(job, num_gpus);

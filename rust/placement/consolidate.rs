@@ -102,7 +102,7 @@ pub(super) fn fits(cluster: &Cluster, probe: &Probe, gang: Gang) -> bool {
 }
 
 pub(super) fn fits_empty(gang: Gang, shape: &Shape) -> bool {
-    let Some(&(largest, _)) = shape.sizes.first() else { return false };
+    let largest = shape.largest();
     if gang.num_gpus <= largest {
         return true;
     }

@@ -201,8 +201,9 @@ impl Placer {
     }
 
     /// Returns whether it keeps a gang of a form within its tier, or in segments.
+    #[inline]
     pub(crate) fn binds(&self, form: Form) -> bool {
-        form.is_bound() && self.placement == Placement::Compact
+        self.placement == Placement::Compact && form.is_bound()
     }
 
     /// Returns the state that a refused trial must not change.
@@ -299,6 +300,12 @@ impl Shape {
             }
         }
         Self { sizes: shape, groups: None }
+    }
+
+    /// Returns the GPUs of the largest server, where any gang so large finds place unless a tier binds it.
+    #[inline]
+    pub(crate) fn largest(&self) -> u32 {
+        self.sizes.first().map_or(0, |size| size.0)
     }
 
     /// Groups its servers. `tiers`: of these servers. `forms`: those that occur.

@@ -214,9 +214,11 @@ pub(super) fn keep(
 ) -> Result<(Vec<bool>, Option<OwnedTypes>)> {
     let placer = Placer::new(options);
     let forms = jobs.all_forms();
-    if forms.iter().any(|&form| placer.binds(form)) {
+    let binds = forms.iter().any(|&form| placer.binds(form));
+    if binds {
         parts.iter_mut().for_each(|part| part.group(&forms));
     }
+    let in_pods = jobs.has_pods();
     let mut kept = vec![true; jobs.len()];
     // Whether a log determines where the job runs.
     let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
@@ -230,17 +232,18 @@ pub(super) fn keep(
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
-        let gang = Gang { num_gpus, form: jobs.form(row) };
+        let gang = || Gang { num_gpus, form: jobs.form(row) };
         let refusal = if let Some(gpus) = quota_below(extras, row, num_gpus) {
             Some(Error::OverQuota { row, num_gpus, gpus })
         } else if let Some(trials) = &mut trials {
             trials.add(row, part, &on_types, placed[row])?
         } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if let Some(error) = too_many_pods(row, gang, part.shape.in_pods(gang.form.pod)) {
+        } else if in_pods && let Some(error) = too_many_pods(row, gang(), part.shape.in_pods(gang().form.pod)) {
             Some(error)
-        } else if !placed[row] && !placer.fits_empty(gang, &part.shape) {
-            Some(unplaceable(row, gang, &placer, options))
+        } else if (binds || num_gpus > part.shape.largest()) && !placed[row] && !placer.fits_empty(gang(), &part.shape)
+        {
+            Some(unplaceable(row, gang(), &placer, options))
         } else {
             None
         };

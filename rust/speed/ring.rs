@@ -62,14 +62,14 @@ impl Ring {
     /// Returns tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
     #[inline]
     pub(crate) fn iteration_time(&self, network: &Network, num_servers: u32, contention: u32) -> f64 {
-        let bandwidth = if num_servers > 1 && self.bandwidth > 0.0 {
+        let bandwidth = if num_servers <= 1 {
+            network.intra_bandwidth
+        } else if self.bandwidth > 0.0 {
             self.bandwidth
-        } else if num_servers > 1 && !network.is_flat() {
-            network.at_best(self.gpus, num_servers)
-        } else if num_servers > 1 {
+        } else if network.is_flat() {
             network.left_to(contention)
         } else {
-            network.intra_bandwidth
+            network.at_best(self.gpus, num_servers)
         };
         2.0 * self.exchanged / bandwidth
             + self.exchanged / network.reduce_speed
