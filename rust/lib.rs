@@ -45,6 +45,7 @@ mod policy;
 pub mod record;
 pub mod replay;
 mod rng;
+pub mod serving;
 mod setting;
 pub mod simulation;
 mod speed;

@@ -181,7 +181,7 @@ class World:
             self.begin()
         self.result.end = self.now
         for replica in self.replicas:
-            if replica.end is None:
+            if replica.end is None and self.is_over():
                 replica.finish_at(self.now)
         self.sample(math.nextafter(self.now, math.inf))
         return self.result

@@ -1,0 +1,72 @@
+//! How many replicas a service wants by the number of its requests: Kubernetes' horizontal autoscaler.
+//!
+//! Invariant: `recent` has what was desired at the ticks of the last `down_after` seconds, without those that a later
+//! tick reached or passed, so its first is the largest. For example, after 3, 1 and 2 it has 3 and 2.
+
+use std::collections::VecDeque;
+
+/// The keys of `scale = "target"`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// Requests without an answer for each replica.
+    pub target: f64,
+    /// The fewest replicas.
+    pub min: u32,
+    /// The most replicas.
+    pub max: u32,
+    /// Seconds between two ticks.
+    pub every: f64,
+    /// A ratio so near to 1 changes nothing.
+    pub tolerance: f64,
+    /// Fewer replicas are wanted only after all ticks of so many seconds desired fewer.
+    pub down_after: f64,
+}
+
+/// Says at each tick how many replicas a service wants.
+#[derive(Clone, Debug)]
+pub struct Autoscaler {
+    keys: Target,
+    wanted: u32,
+    ticks: u64,
+    recent: VecDeque<(f64, u32)>,
+}
+
+impl Autoscaler {
+    /// Returns the autoscaler before its first tick.
+    #[must_use]
+    pub fn new(keys: Target) -> Self {
+        Self { keys, wanted: keys.min, ticks: 0, recent: VecDeque::new() }
+    }
+
+    /// Returns how many replicas are wanted.
+    #[must_use]
+    pub fn wanted(&self) -> u32 {
+        self.wanted
+    }
+
+    /// Returns when the next tick is, s.
+    #[must_use]
+    pub fn next_tick(&self) -> f64 {
+        self.ticks as f64 * self.keys.every
+    }
+
+    /// Returns how many replicas are wanted from this tick on. unanswered: requests that arrived before it.
+    pub fn tick(&mut self, unanswered: u64) -> u32 {
+        let Target { target, min, max, tolerance, down_after, .. } = self.keys;
+        let (now, n, w) = (self.next_tick(), unanswered as f64, self.wanted);
+        self.ticks += 1;
+        let is_near = w > 0 && (n / (f64::from(w) * target) - 1.0).abs() <= tolerance;
+        // A number beyond a `u32` becomes its greatest.
+        let desired = if is_near { w } else { (n / target).ceil() as u32 }.clamp(min, max);
+        while self.recent.back().is_some_and(|&(_, before)| before <= desired) {
+            self.recent.pop_back();
+        }
+        self.recent.push_back((now, desired));
+        while self.recent.front().is_some_and(|&(time, _)| time < now - down_after) {
+            self.recent.pop_front();
+        }
+        let largest = self.recent.front().map_or(desired, |&(_, largest)| largest);
+        self.wanted = if desired >= w { desired } else { w.min(largest) };
+        self.wanted
+    }
+}
