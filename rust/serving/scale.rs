@@ -70,3 +70,18 @@ impl Autoscaler {
         self.wanted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Autoscaler, Target};
+
+    #[test]
+    fn replicas_grow_at_once_and_shrink_after_a_while() {
+        let keys = Target { target: 2.0, min: 1, max: 3, every: 10.0, tolerance: 0.1, down_after: 15.0 };
+        let mut scaler = Autoscaler::new(keys);
+        // Of 5 requests 3 replicas have 5 / 6 of the target each. At 30 s 3 were desired 10 s ago; at 40 s no more.
+        let wanted: Vec<u32> = [0, 5, 5, 4, 2, 2].into_iter().map(|unanswered| scaler.tick(unanswered)).collect();
+        assert_eq!(wanted, [1, 3, 3, 3, 2, 1]);
+        assert_eq!(scaler.next_tick(), 60.0);
+    }
+}

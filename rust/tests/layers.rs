@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("options", &["error", "planner::Dispatch", "planner::Planner"]),
     ("outcome", &["decisions", "error", "ids", "record", "speed::Ring", "trace::Load"]),
     ("policies", &["options", "policy"]),
+    ("serving", &["ds", "error"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),
     // The parts of the machine. None of them imports the machine or a policy.

@@ -204,7 +204,9 @@ impl World<'_> {
         let wanted = match &mut self.given[service].scale {
             Scale::Scheduled => return,
             Scale::Loads(loads) => loads.iter().find(|&&(time, _)| time == self.now).map(|&(_, wanted)| wanted),
-            Scale::Target(scaler) => (scaler.next_tick() == self.now).then(|| scaler.tick(self.engine.unanswered(service))),
+            Scale::Target(scaler) => {
+                (scaler.next_tick() == self.now).then(|| scaler.tick(self.engine.unanswered(service)))
+            }
         };
         let Some(wanted) = wanted else { return };
         let is_first = !self.changes.chunks(3).any(|change| change[1] == service as f64);
@@ -385,4 +387,44 @@ fn serving_agrees_with_the_reference_model() {
             panic!("{name}");
         }
     }
+}
+
+/// Returns what is wrong with one request: its service, arrival, and input, output and cached tokens.
+fn refused(kind: Kind, service: u32, arrival: f64, [input, output, cached]: [u32; 3]) -> String {
+    let requests = Requests {
+        service: &[service],
+        arrival: &[arrival],
+        input_tokens: &[input],
+        output_tokens: &[output],
+        cached_tokens: &[cached],
+    };
+    Serving::new(vec![kind], requests).map(|_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn requests_and_keys_that_could_never_end_are_refused() {
+    let keys = Tokens {
+        step: 1.0,
+        prefill: 0.0,
+        decode: 0.0,
+        context: 0.0,
+        max_running: 1,
+        kv_tokens: 10,
+        max_step_tokens: None,
+    };
+    let tokens = Kind::Tokens(keys);
+    let fine = [5, 5, 5];
+    assert_eq!(refused(tokens.clone(), 1, 0.0, fine), "column service: 1: expected a service");
+    assert_eq!(refused(tokens.clone(), 0, f64::NAN, fine), "column arrival: NaN: expected 0 to 2^32 s");
+    assert_eq!(refused(tokens.clone(), 0, 0.0, [5, 0, 0]), "column output_tokens: 0: expected at least 1");
+    assert_eq!(refused(tokens.clone(), 0, 0.0, [1, 1, 2]), "column cached_tokens: 2: expected at most input_tokens");
+    assert!(refused(tokens, 0, 0.0, [6, 5, 0]).starts_with("column input_tokens: 6: expected with output_tokens"));
+    let nothing = Kind::Tokens(Tokens { max_running: 0, ..keys });
+    assert_eq!(refused(nothing, 0, 0.0, fine), "option max_running: 0: expected at least 1");
+    let falling = Kind::Batch(Batch { seconds: vec![(1, 2.0), (4, 1.0)], max_wait: 0.0 });
+    assert!(refused(falling, 0, 0.0, fine).starts_with("option seconds: [(1, 2.0), (4, 1.0)]: expected sizes"));
+    let (service, arrival) = (&[0, 0][..], &[0.0][..]);
+    let batch = Kind::Batch(Batch { seconds: vec![(1, 1.0)], max_wait: 0.0 });
+    let short = Serving::new(vec![batch], Requests { service, arrival, ..Requests::default() });
+    assert_eq!(short.map(|_| ()).unwrap_err().kind(), "column-length");
 }

@@ -56,7 +56,9 @@ class Draw:
         """A small part of a second, or none."""
         if self.rng.random() < 0.3:
             return 0.0
-        return part * self.rng.random() if self.unit is None else self.unit * self.rng.choice((1, 2)) * part / 4
+        return (
+            part * self.rng.random() if self.unit is None else self.unit * self.rng.choice((1, 2)) * part / 4
+        )
 
     def time(self) -> float:
         return self.base + self.seconds(self.length)
@@ -141,7 +143,9 @@ class Draw:
         requests = [request for at in each for request in self.requests(at, services[at].kind)]
         rng.shuffle(requests)
         schedule = [] if self.is_scaled else [told for at in each for told in self.scheduled(at)]
-        speeds = [rng.choice((1.0, 1.0, 0.5, 1.7)) for _ in range(rng.randint(1, 6))] if self.is_scaled else []
+        speeds = (
+            [rng.choice((1.0, 1.0, 0.5, 1.7)) for _ in range(rng.randint(1, 6))] if self.is_scaled else []
+        )
         outages = []
         for _ in range(rng.choice((0, 0, 1, 3)) if self.is_scaled else 0):
             start = self.time()
@@ -180,7 +184,11 @@ def lines(case: Case, result: Result) -> Iterator[str]:
     for each in case.services:
         kind, scale = each.kind, each.scale
         if isinstance(kind, Batch):
-            own: list[object] = ["batch", kind.max_wait, *(number for pair in kind.seconds for number in pair)]
+            own: list[object] = [
+                "batch",
+                kind.max_wait,
+                *(number for pair in kind.seconds for number in pair),
+            ]
         else:
             own = ["tokens", kind.step, kind.prefill, kind.decode, kind.context]
             own += [kind.max_running, kind.kv_tokens, kind.max_step_tokens or 0]
@@ -204,7 +212,9 @@ def lines(case: Case, result: Result) -> Iterator[str]:
     for name in ("replica", "start", "first_token", "finish"):
         yield line(name, *(getattr(answer, name) for answer in result.answers))
     for r in result.replicas:
-        yield line("held", r.service, r.number, r.start, r.server, r.serves_from, r.drains_from, r.end, r.busy)
+        yield line(
+            "held", r.service, r.number, r.start, r.server, r.serves_from, r.drains_from, r.end, r.busy
+        )
     before: dict[int, int] = {}
     changes = []
     for time, service, wanted in result.wanted:
