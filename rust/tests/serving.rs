@@ -428,3 +428,41 @@ fn requests_and_keys_that_could_never_end_are_refused() {
     let short = Serving::new(vec![batch], Requests { service, arrival, ..Requests::default() });
     assert_eq!(short.map(|_| ()).unwrap_err().kind(), "column-length");
 }
+
+/// Pollaczek and Khinchine: at load rho a request of a single server waits rho / (2 (1 - rho)) of its time on average.
+#[test]
+fn one_replica_that_takes_one_request_at_a_time_waits_as_a_queue_of_fixed_times() {
+    let (count, rho) = (200_000, 0.7);
+    let (mut state, mut now) = (1_u64, 0.0);
+    let mut arrival = Vec::new();
+    for _ in 0..count {
+        // Knuth's MMIX generator: its upper bits are a number in (0, 1).
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        now -= (((state >> 12) as f64 + 0.5) / (1_u64 << 52) as f64).ln() / rho;
+        arrival.push(now);
+    }
+    let (service, one) = (vec![0; count], vec![1; count]);
+    let requests =
+        Requests { service: &service, arrival: &arrival, input_tokens: &one, output_tokens: &one, cached_tokens: &[] };
+    let tokens = Tokens {
+        step: 0.75,
+        prefill: 0.25,
+        decode: 0.0,
+        context: 0.0,
+        max_running: 1,
+        kv_tokens: 2,
+        max_step_tokens: None,
+    };
+    for kind in [Kind::Tokens(tokens), Kind::Batch(Batch { seconds: vec![(1, 1.0)], max_wait: 0.0 })] {
+        let mut engine = Serving::new(vec![kind], requests).unwrap();
+        engine.run_until(0.0);
+        engine.place(0, Placed { start: 0.0, serves_from: 0.0, server: 0, speed: 1.0 });
+        engine.run_until(f64::INFINITY);
+        assert!(engine.last_answer().unwrap() >= now + 1.0);
+        let answers = engine.into_answers();
+        let wait =
+            answers.start.iter().zip(&arrival).map(|(start, arrival)| start - arrival).sum::<f64>() / count as f64;
+        let expected = rho / (2.0 * (1.0 - rho));
+        assert!((wait / expected - 1.0).abs() < 0.03, "{wait}, expected {expected}");
+    }
+}
