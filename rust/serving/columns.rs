@@ -43,7 +43,7 @@ pub struct Answers {
 
 /// The requests of a service in the order of (arrival, row). Positions in that order stand for requests.
 #[derive(Clone, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct Arrivals<'a> {
     requests: Requests<'a>,
     rows: Arc<[u32]>,
 }
@@ -95,28 +95,28 @@ impl<'a> Requests<'a> {
         u64::from(self.input_tokens[row]) + u64::from(self.output_tokens[row])
     }
 
-    /// Returns the line of each service.
-    pub(super) fn lines(self, kinds: &[Kind]) -> Result<Vec<Line<'a>>> {
+    /// Returns the requests of each service.
+    pub(super) fn arrivals(self, kinds: &[Kind]) -> Result<Vec<Arrivals<'a>>> {
         self.check(kinds)?;
         let mut lengths = vec![0; kinds.len()];
         for &service in self.service {
             lengths[service as usize] += 1;
         }
-        let mut lines: Vec<Vec<u32>> = lengths.into_iter().map(Vec::with_capacity).collect();
+        let mut arrivals: Vec<Vec<u32>> = lengths.into_iter().map(Vec::with_capacity).collect();
         for (row, &service) in self.service.iter().enumerate() {
-            lines[service as usize].push(row as u32);
+            arrivals[service as usize].push(row as u32);
         }
         let arrival = |row: &u32| self.arrival[*row as usize];
-        for rows in &mut lines {
+        for rows in &mut arrivals {
             if !rows.is_sorted_by_key(arrival) {
                 rows.sort_by(|one, other| arrival(one).total_cmp(&arrival(other)));
             }
         }
-        Ok(lines.into_iter().map(|rows| Line { requests: self, rows: rows.into() }).collect())
+        Ok(arrivals.into_iter().map(|rows| Arrivals { requests: self, rows: rows.into() }).collect())
     }
 }
 
-impl Line<'_> {
+impl Arrivals<'_> {
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }

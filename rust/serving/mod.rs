@@ -14,7 +14,7 @@
 
 mod batch;
 mod columns;
-mod crew;
+mod dispatcher;
 mod keys;
 mod scale;
 mod service;
@@ -54,9 +54,9 @@ impl<'a> Serving<'a> {
     /// Returns services at the beginning, in the order of `kinds`.
     pub fn new(kinds: Vec<Kind>, requests: Requests<'a>) -> Result<Self> {
         kinds.iter().try_for_each(Kind::check)?;
-        let lines = requests.lines(&kinds)?;
+        let arrivals = requests.arrivals(&kinds)?;
         Ok(Self {
-            services: kinds.into_iter().zip(lines).map(|(kind, line)| Service::new(kind, line)).collect(),
+            services: kinds.into_iter().zip(arrivals).map(|(kind, arrivals)| Service::new(kind, arrivals)).collect(),
             answers: Answers::new(requests.arrival.len()),
             now: f64::NEG_INFINITY,
             is_open: false,

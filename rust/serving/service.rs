@@ -6,10 +6,10 @@
 
 use super::Placed;
 use super::batch::BatchReplica;
-use super::columns::{Answers, Line};
-use super::crew::{Crew, Rank, rank};
+use super::columns::{Answers, Arrivals};
+use super::dispatcher::{Dispatcher, Rank, rank};
 use super::keys::Kind;
-use super::tokens::{TokenReplica, Told};
+use super::tokens::{Log, TokenReplica};
 use crate::ds::EventHeap;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -17,22 +17,22 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Service<'a> {
     kind: Kind,
-    line: Line<'a>,
+    arrivals: Arrivals<'a>,
     /// The next request to arrive.
     next: u32,
     /// Requests that no replica has, in order.
     waiting: VecDeque<u32>,
-    seats: Vec<Seat>,
+    replicas: Vec<Replica>,
     free: Vec<u32>,
-    /// The seat of each replica, by number; `GONE` of one that ended.
+    /// The place of each in `replicas`, by number; `GONE` of one that ended.
     numbers: Vec<u32>,
     /// Replicas that do not serve yet, and when the first of them will.
     starting: Vec<(f64, u32)>,
     starts_at: f64,
-    crew: Crew,
-    /// When a seat next takes or answers a request.
+    dispatcher: Dispatcher,
+    /// When a replica next takes or answers a request.
     events: EventHeap,
-    /// Seats that begin a step at this instant.
+    /// Replicas that begin a step at this instant.
     ready: Vec<u32>,
     tally: Tally,
 }
@@ -47,7 +47,7 @@ struct Tally {
 }
 
 #[derive(Clone, Debug)]
-struct Seat {
+struct Replica {
     number: u32,
     rank: Rank,
     is_serving: bool,
@@ -67,19 +67,19 @@ enum Work {
 /// Stands for a replica that ended.
 const GONE: u32 = u32::MAX;
 
-/// Writes down what a replica tells.
-struct Clerk<'c, 'a> {
-    line: &'c Line<'a>,
+/// Records what a replica does.
+struct Recorder<'c, 'a> {
+    arrivals: &'c Arrivals<'a>,
     answers: &'c mut Answers,
     tally: &'c mut Tally,
     number: u32,
 }
 
-impl Told for Clerk<'_, '_> {
+impl Log for Recorder<'_, '_> {
     #[inline]
     fn taken(&mut self, request: u32, now: f64) {
         self.tally.running += 1;
-        let row = self.line.row(request);
+        let row = self.arrivals.row(request);
         if let Some(start) = self.answers.start.get_mut(row) {
             *start = now;
             self.answers.replica[row] = self.number;
@@ -88,7 +88,7 @@ impl Told for Clerk<'_, '_> {
 
     #[inline]
     fn first_token(&mut self, request: u32, time: f64) {
-        if let Some(first_token) = self.answers.first_token.get_mut(self.line.row(request)) {
+        if let Some(first_token) = self.answers.first_token.get_mut(self.arrivals.row(request)) {
             *first_token = time;
         }
     }
@@ -98,35 +98,35 @@ impl Told for Clerk<'_, '_> {
         self.tally.running -= 1;
         self.tally.answered += 1;
         self.tally.last_answer = now;
-        if let Some(finish) = self.answers.finish.get_mut(self.line.row(request)) {
+        if let Some(finish) = self.answers.finish.get_mut(self.arrivals.row(request)) {
             *finish = now;
         }
     }
 }
 
-impl Seat {
+impl Replica {
     #[inline]
     fn assigned(&self) -> usize {
         match &self.work {
-            Work::Batch(replica) => replica.taken.len(),
-            Work::Tokens(replica) => replica.assigned(),
+            Work::Batch(work) => work.taken.len(),
+            Work::Tokens(work) => work.assigned(),
         }
     }
 }
 
 impl<'a> Service<'a> {
-    pub(super) fn new(kind: Kind, line: Line<'a>) -> Self {
+    pub(super) fn new(kind: Kind, arrivals: Arrivals<'a>) -> Self {
         Self {
             kind,
-            line,
+            arrivals,
             next: 0,
             waiting: VecDeque::new(),
-            seats: Vec::new(),
+            replicas: Vec::new(),
             free: Vec::new(),
             numbers: Vec::new(),
             starting: Vec::new(),
             starts_at: f64::INFINITY,
-            crew: Crew::new(),
+            dispatcher: Dispatcher::new(),
             events: EventHeap::default(),
             ready: Vec::new(),
             tally: Tally::default(),
@@ -142,7 +142,7 @@ impl<'a> Service<'a> {
     }
 
     pub(super) fn serving(&self) -> usize {
-        self.crew.len()
+        self.dispatcher.len()
     }
 
     pub(super) fn begun_anew(&self) -> u64 {
@@ -151,22 +151,26 @@ impl<'a> Service<'a> {
 
     /// Returns when the last request was answered, if all are.
     pub(super) fn last_answer(&self) -> Option<f64> {
-        (self.tally.answered == self.line.len() as u64).then_some(self.tally.last_answer)
+        (self.tally.answered == self.arrivals.len() as u64).then_some(self.tally.last_answer)
     }
 
-    fn seat(&self, number: u32) -> Option<&Seat> {
-        let seat = *self.numbers.get(number as usize)?;
-        self.seats.get(seat as usize)
+    fn replica(&self, number: u32) -> Option<&Replica> {
+        let slot = *self.numbers.get(number as usize)?;
+        self.replicas.get(slot as usize)
     }
 
     pub(super) fn assigned(&self, number: u32) -> usize {
-        self.seat(number).map_or(0, Seat::assigned)
+        self.replica(number).map_or(0, Replica::assigned)
     }
 
     pub(super) fn surplus(&self) -> Option<u32> {
-        let held = self.seats.iter().enumerate().filter(|&(at, seat)| self.numbers[seat.number as usize] == at as u32);
-        let staying = held.map(|(_, seat)| seat).filter(|seat| !seat.is_draining);
-        staying.min_by_key(|seat| (seat.assigned(), Reverse(seat.rank))).map(|seat| seat.number)
+        let held = self
+            .replicas
+            .iter()
+            .enumerate()
+            .filter(|&(at, replica)| self.numbers[replica.number as usize] == at as u32);
+        let staying = held.map(|(_, replica)| replica).filter(|replica| !replica.is_draining);
+        staying.min_by_key(|replica| (replica.assigned(), Reverse(replica.rank))).map(|replica| replica.number)
     }
 
     // Time.
@@ -174,7 +178,8 @@ impl<'a> Service<'a> {
     /// Returns when something next happens.
     #[inline]
     pub(super) fn next_at(&self) -> f64 {
-        let arrival = if (self.next as usize) < self.line.len() { self.line.arrival(self.next) } else { f64::INFINITY };
+        let arrival =
+            if (self.next as usize) < self.arrivals.len() { self.arrivals.arrival(self.next) } else { f64::INFINITY };
         let event = self.events.peek().map_or(f64::INFINITY, |(time, _)| time);
         arrival.min(event).min(self.starts_at).min(self.batch_at())
     }
@@ -183,8 +188,8 @@ impl<'a> Service<'a> {
     #[inline]
     fn batch_at(&self) -> f64 {
         match (&self.kind, self.waiting.front()) {
-            (Kind::Batch(keys), Some(&head)) if self.crew.fewest().is_some_and(|(_, assigned)| assigned == 0) => {
-                self.line.arrival(head) + keys.max_wait
+            (Kind::Batch(keys), Some(&head)) if self.dispatcher.fewest().is_some_and(|(_, assigned)| assigned == 0) => {
+                self.arrivals.arrival(head) + keys.max_wait
             }
             _ => f64::INFINITY,
         }
@@ -204,36 +209,37 @@ impl<'a> Service<'a> {
     }
 
     fn complete(&mut self, now: f64, answers: &mut Answers) {
-        while let Some((time, seat)) = self.events.peek()
+        while let Some((time, slot)) = self.events.peek()
             && time <= now
         {
-            self.complete_one(seat, time, answers);
+            self.complete_one(slot, time, answers);
         }
     }
 
-    /// Ends the steps or the batch of a seat.
+    /// Ends the steps or the batch of a replica.
     fn complete_one(&mut self, at: u32, now: f64, answers: &mut Answers) {
         self.events.remove(at);
-        let seat = &mut self.seats[at as usize];
-        let mut clerk = Clerk { line: &self.line, answers, tally: &mut self.tally, number: seat.number };
-        match &mut seat.work {
-            Work::Batch(replica) => {
-                for request in replica.taken.drain(..) {
-                    clerk.answered(request, now);
+        let replica = &mut self.replicas[at as usize];
+        let mut recorder =
+            Recorder { arrivals: &self.arrivals, answers, tally: &mut self.tally, number: replica.number };
+        match &mut replica.work {
+            Work::Batch(work) => {
+                for request in work.taken.drain(..) {
+                    recorder.answered(request, now);
                 }
-                seat.busy += now - replica.began;
-                replica.until = f64::INFINITY;
-                self.crew.set(at, 0);
+                replica.busy += now - work.began;
+                work.until = f64::INFINITY;
+                self.dispatcher.set(at, 0);
             }
-            Work::Tokens(replica) => {
-                let spell = replica.spell().unwrap_or(now);
-                if replica.complete(&mut clerk) > 0 {
-                    self.crew.set(at, replica.assigned());
+            Work::Tokens(work) => {
+                let spell = work.spell().unwrap_or(now);
+                if work.complete(&mut recorder) > 0 {
+                    self.dispatcher.set(at, work.assigned());
                 }
-                if replica.spell().is_none() {
-                    seat.busy += now - spell;
+                if work.spell().is_none() {
+                    replica.busy += now - spell;
                 } else {
-                    seat.is_ready = true;
+                    replica.is_ready = true;
                     self.ready.push(at);
                 }
             }
@@ -245,18 +251,18 @@ impl<'a> Service<'a> {
         if self.starts_at <= now {
             self.begin_to_serve(now);
         }
-        let seats = &self.seats;
-        self.crew.refresh(|seat| seats[seat as usize].assigned());
+        let replicas = &self.replicas;
+        self.dispatcher.refresh(|slot| replicas[slot as usize].assigned());
         let is_batch = matches!(self.kind, Kind::Batch(_));
-        if !is_batch && !self.waiting.is_empty() && self.crew.len() > 0 {
+        if !is_batch && !self.waiting.is_empty() && self.dispatcher.len() > 0 {
             for request in std::mem::take(&mut self.waiting) {
                 self.deal(request, now, answers);
             }
         }
-        while (self.next as usize) < self.line.len() && self.line.arrival(self.next) <= now {
+        while (self.next as usize) < self.arrivals.len() && self.arrivals.arrival(self.next) <= now {
             let request = self.next;
             self.next += 1;
-            if is_batch || self.crew.len() == 0 {
+            if is_batch || self.dispatcher.len() == 0 {
                 self.waiting.push_back(request);
             } else {
                 self.deal(request, now, answers);
@@ -270,12 +276,12 @@ impl<'a> Service<'a> {
     }
 
     fn begin_to_serve(&mut self, now: f64) {
-        for (time, seat) in std::mem::take(&mut self.starting) {
+        for (time, slot) in std::mem::take(&mut self.starting) {
             if time <= now {
-                self.seats[seat as usize].is_serving = true;
-                self.crew.add(self.seats[seat as usize].rank, seat);
+                self.replicas[slot as usize].is_serving = true;
+                self.dispatcher.add(self.replicas[slot as usize].rank, slot);
             } else {
-                self.starting.push((time, seat));
+                self.starting.push((time, slot));
             }
         }
         self.find_start();
@@ -287,18 +293,18 @@ impl<'a> Service<'a> {
 
     /// Gives a request to the replica with the fewest.
     fn deal(&mut self, request: u32, now: f64, answers: &mut Answers) {
-        let Some((at, assigned)) = self.crew.fewest() else { return };
-        self.crew.set(at, assigned + 1);
-        let seat = &mut self.seats[at as usize];
-        let (Work::Tokens(replica), Kind::Tokens(keys)) = (&mut seat.work, &self.kind) else { return };
-        if replica.queue(request, now, &self.line, keys) {
-            if replica.until() > now {
-                self.events.set(at, replica.until(), at);
+        let Some((at, assigned)) = self.dispatcher.fewest() else { return };
+        self.dispatcher.set(at, assigned + 1);
+        let replica = &mut self.replicas[at as usize];
+        let (Work::Tokens(work), Kind::Tokens(keys)) = (&mut replica.work, &self.kind) else { return };
+        if work.queue(request, now, &self.arrivals, keys) {
+            if work.until() > now {
+                self.events.set(at, work.until(), at);
             } else {
                 self.complete_one(at, now, answers);
             }
-        } else if replica.until() == f64::INFINITY && !seat.is_ready {
-            seat.is_ready = true;
+        } else if work.until() == f64::INFINITY && !replica.is_ready {
+            replica.is_ready = true;
             self.ready.push(at);
         }
     }
@@ -306,12 +312,13 @@ impl<'a> Service<'a> {
     fn begin_steps(&mut self, now: f64, answers: &mut Answers) {
         let Kind::Tokens(keys) = &self.kind else { return };
         for at in self.ready.drain(..) {
-            let seat = &mut self.seats[at as usize];
-            seat.is_ready = false;
-            let Work::Tokens(replica) = &mut seat.work else { continue };
-            let mut clerk = Clerk { line: &self.line, answers, tally: &mut self.tally, number: seat.number };
-            replica.begin(now, &self.line, keys, &mut clerk);
-            self.events.set(at, replica.until(), at);
+            let replica = &mut self.replicas[at as usize];
+            replica.is_ready = false;
+            let Work::Tokens(work) = &mut replica.work else { continue };
+            let mut recorder =
+                Recorder { arrivals: &self.arrivals, answers, tally: &mut self.tally, number: replica.number };
+            work.begin(now, &self.arrivals, keys, &mut recorder);
+            self.events.set(at, work.until(), at);
         }
     }
 
@@ -319,25 +326,26 @@ impl<'a> Service<'a> {
         let Kind::Batch(keys) = &self.kind else { return };
         let largest = keys.largest();
         while let Some(&head) = self.waiting.front()
-            && (self.waiting.len() >= largest || now >= self.line.arrival(head) + keys.max_wait)
-            && let Some((at, 0)) = self.crew.fewest()
+            && (self.waiting.len() >= largest || now >= self.arrivals.arrival(head) + keys.max_wait)
+            && let Some((at, 0)) = self.dispatcher.fewest()
         {
-            let seat = &mut self.seats[at as usize];
-            let Work::Batch(replica) = &mut seat.work else { return };
+            let replica = &mut self.replicas[at as usize];
+            let Work::Batch(work) = &mut replica.work else { return };
             let size = self.waiting.len().min(largest);
-            replica.taken.extend(self.waiting.drain(..size));
-            replica.began = now;
-            replica.until = now + keys.time(size) / replica.speed;
-            let mut clerk = Clerk { line: &self.line, answers, tally: &mut self.tally, number: seat.number };
-            for &request in &replica.taken {
-                clerk.taken(request, now);
+            work.taken.extend(self.waiting.drain(..size));
+            work.began = now;
+            work.until = now + keys.time(size) / work.speed;
+            let mut recorder =
+                Recorder { arrivals: &self.arrivals, answers, tally: &mut self.tally, number: replica.number };
+            for &request in &work.taken {
+                recorder.taken(request, now);
             }
-            self.crew.set(at, size);
-            self.events.set(at, replica.until, at);
+            self.dispatcher.set(at, size);
+            self.events.set(at, work.until, at);
         }
     }
 
-    // What it is told.
+    // Replicas come and go.
 
     pub(super) fn place(&mut self, placed: Placed) -> u32 {
         let number = self.numbers.len() as u32;
@@ -345,7 +353,7 @@ impl<'a> Service<'a> {
             Kind::Batch(_) => Work::Batch(BatchReplica::new(placed.speed)),
             Kind::Tokens(keys) => Work::Tokens(Box::new(TokenReplica::new(keys.rates(placed.speed)))),
         };
-        let seat = Seat {
+        let replica = Replica {
             number,
             rank: rank(placed.serves_from, placed.start, placed.server, number),
             is_serving: false,
@@ -356,12 +364,12 @@ impl<'a> Service<'a> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                self.seats[at as usize] = seat;
+                self.replicas[at as usize] = replica;
                 at
             }
             None => {
-                self.seats.push(seat);
-                self.seats.len() as u32 - 1
+                self.replicas.push(replica);
+                self.replicas.len() as u32 - 1
             }
         };
         self.numbers.push(at);
@@ -373,20 +381,20 @@ impl<'a> Service<'a> {
     pub(super) fn drain(&mut self, number: u32, now: f64) -> f64 {
         let Some(&at) = self.numbers.get(number as usize).filter(|&&at| at != GONE) else { return now };
         self.leave(at);
-        let seat = &mut self.seats[at as usize];
-        seat.is_draining = true;
-        match (&seat.work, &self.kind) {
-            (Work::Tokens(replica), Kind::Tokens(keys)) => replica.done_at(now, &self.line, keys),
-            (Work::Batch(replica), _) if replica.until < f64::INFINITY => replica.until,
+        let replica = &mut self.replicas[at as usize];
+        replica.is_draining = true;
+        match (&replica.work, &self.kind) {
+            (Work::Tokens(work), Kind::Tokens(keys)) => work.done_at(now, &self.arrivals, keys),
+            (Work::Batch(work), _) if work.until < f64::INFINITY => work.until,
             _ => now,
         }
     }
 
-    /// A seat takes no new requests.
+    /// A replica takes no new requests.
     fn leave(&mut self, at: u32) {
-        let seat = &self.seats[at as usize];
-        if seat.is_serving {
-            self.crew.remove(seat.rank);
+        let replica = &self.replicas[at as usize];
+        if replica.is_serving {
+            self.dispatcher.remove(replica.rank);
         } else {
             self.starting.retain(|&(_, other)| other != at);
             self.find_start();
@@ -396,30 +404,30 @@ impl<'a> Service<'a> {
     pub(super) fn end(&mut self, number: u32, now: f64, answers: &mut Answers) -> f64 {
         let Some(at) = self.numbers.get_mut(number as usize).filter(|at| **at != GONE) else { return 0.0 };
         let at = std::mem::replace(at, GONE);
-        if !self.seats[at as usize].is_draining {
+        if !self.replicas[at as usize].is_draining {
             self.leave(at);
         }
         self.events.remove(at);
         self.ready.retain(|&other| other != at);
         self.free.push(at);
-        let seat = &mut self.seats[at as usize];
+        let replica = &mut self.replicas[at as usize];
         let given = self.waiting.len();
         let mut taken: Vec<u32> = Vec::new();
-        match &mut seat.work {
-            Work::Batch(replica) => {
-                if replica.until < f64::INFINITY {
-                    seat.busy += now - replica.began;
+        match &mut replica.work {
+            Work::Batch(work) => {
+                if work.until < f64::INFINITY {
+                    replica.busy += now - work.began;
                 }
-                taken.append(&mut replica.taken);
+                taken.append(&mut work.taken);
             }
-            Work::Tokens(replica) => {
-                seat.busy += replica.spell().map_or(0.0, |spell| now - spell);
-                taken.extend(replica.requests_taken());
-                self.waiting.extend(replica.queue.drain(..));
+            Work::Tokens(work) => {
+                replica.busy += work.spell().map_or(0.0, |spell| now - spell);
+                taken.extend(work.requests_taken());
+                self.waiting.extend(work.queue.drain(..));
             }
         }
         for &request in &taken {
-            answers.give_back(self.line.row(request), now);
+            answers.give_back(self.arrivals.row(request), now);
         }
         self.tally.running -= taken.len() as u64;
         self.tally.begun_anew += taken.len() as u64;
@@ -427,6 +435,6 @@ impl<'a> Service<'a> {
         if self.waiting.len() > given {
             self.waiting.make_contiguous().sort_unstable();
         }
-        seat.busy
+        replica.busy
     }
 }

@@ -5,22 +5,22 @@
 //! between is looked at. For example, 50 steps of 11 ms with one request of 51 tokens and 10 us a token held end
 //! 50 x 11 ms + 10 us x (51 + ... + 100) = 587.75 ms later.
 
-use super::columns::Line;
+use super::columns::Arrivals;
 use super::keys::{Rates, Tokens};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What comes of requests, in the order of time.
-pub(super) trait Told {
+/// Takes note of what happens to requests.
+pub(super) trait Log {
     fn taken(&mut self, request: u32, now: f64);
     fn first_token(&mut self, request: u32, time: f64);
     fn answered(&mut self, request: u32, now: f64);
 }
 
-/// Tells nobody.
-struct Untold;
+/// Takes no note.
+struct NoLog;
 
-impl Told for Untold {
+impl Log for NoLog {
     fn taken(&mut self, _: u32, _: f64) {}
     fn first_token(&mut self, _: u32, _: f64) {}
     fn answered(&mut self, _: u32, _: f64) {}
@@ -119,21 +119,21 @@ impl TokenReplica {
     }
 
     /// Returns whether the head of the queue is taken at the next end of a step, if no request is answered there.
-    fn takes_head(&self, line: &Line<'_>, keys: &Tokens) -> bool {
+    fn takes_head(&self, arrivals: &Arrivals<'_>, keys: &Tokens) -> bool {
         let free = keys.max_step_tokens.is_none_or(|limit| limit > self.running.len() as u64);
-        free && self.part.is_none() && self.queue.front().is_some_and(|&head| self.fits(head, line, keys))
+        free && self.part.is_none() && self.queue.front().is_some_and(|&head| self.fits(head, arrivals, keys))
     }
 
-    fn fits(&self, request: u32, line: &Line<'_>, keys: &Tokens) -> bool {
-        (self.taken() as u64) < keys.max_running && line.total(request) <= keys.kv_tokens - self.reserved
+    fn fits(&self, request: u32, arrivals: &Arrivals<'_>, keys: &Tokens) -> bool {
+        (self.taken() as u64) < keys.max_running && arrivals.total(request) <= keys.kv_tokens - self.reserved
     }
 
     /// Queues a request. Returns whether the instant of `until` is another one now.
-    pub(super) fn queue(&mut self, request: u32, now: f64, line: &Line<'_>, keys: &Tokens) -> bool {
+    pub(super) fn queue(&mut self, request: u32, now: f64, arrivals: &Arrivals<'_>, keys: &Tokens) -> bool {
         self.queue.push_back(request);
         // Otherwise the head waits for something that `until` knows.
         let is_head = self.queue.len() == 1 && self.jump.until < f64::INFINITY;
-        if !is_head || self.jump.steps == 1 || !self.takes_head(line, keys) {
+        if !is_head || self.jump.steps == 1 || !self.takes_head(arrivals, keys) {
             return false;
         }
         let before = self.jump.steps;
@@ -165,7 +165,7 @@ impl TokenReplica {
     }
 
     /// Begins a step, between two steps or two spells. There is something to do.
-    pub(super) fn begin(&mut self, now: f64, line: &Line<'_>, keys: &Tokens, told: &mut impl Told) {
+    pub(super) fn begin(&mut self, now: f64, arrivals: &Arrivals<'_>, keys: &Tokens, log: &mut impl Log) {
         if self.spell.is_none() {
             (self.spell, self.sum) = (Some(now), 0);
         }
@@ -179,43 +179,43 @@ impl TokenReplica {
             self.part = Some((request, tokens - taken)).filter(|&(_, tokens)| tokens > 0);
             if self.part.is_none() {
                 joined.push(request);
-                self.join(request, line);
+                self.join(request, arrivals);
             }
         }
         while self.part.is_none()
             && left > 0
             && let Some(&request) = self.queue.front()
-            && self.fits(request, line, keys)
+            && self.fits(request, arrivals, keys)
         {
             self.queue.pop_front();
-            told.taken(request, now);
-            self.reserved += line.total(request);
-            let tokens = line.prompt(request);
+            log.taken(request, now);
+            self.reserved += arrivals.total(request);
+            let tokens = arrivals.prompt(request);
             let taken = tokens.min(left);
             left -= taken;
             if taken == tokens {
                 joined.push(request);
-                self.join(request, line);
+                self.join(request, arrivals);
             } else {
                 self.part = Some((request, tokens - taken));
             }
         }
-        self.plan(free - left, line, keys);
+        self.plan(free - left, arrivals, keys);
         if !joined.is_empty() {
             let time = self.end_of(1);
-            joined.into_iter().for_each(|request| told.first_token(request, time));
+            joined.into_iter().for_each(|request| log.first_token(request, time));
         }
     }
 
     /// A prompt is complete.
-    fn join(&mut self, request: u32, line: &Line<'_>) {
-        let (input, total) = (line.input(request), line.total(request));
+    fn join(&mut self, request: u32, arrivals: &Arrivals<'_>) {
+        let (input, total) = (arrivals.input(request), arrivals.total(request));
         self.held += input;
         self.running.push(Reverse((self.steps + (total - input), total, request)));
     }
 
     /// Plans the steps up to the next one at which something changes. taken: input tokens of the first.
-    fn plan(&mut self, taken: u64, line: &Line<'_>, keys: &Tokens) {
+    fn plan(&mut self, taken: u64, arrivals: &Arrivals<'_>, keys: &Tokens) {
         let running = self.running.len() as u64;
         let Rates { step, prefill, decode, context } = self.rates;
         let each = step.saturating_add(decode.saturating_mul(running.into()));
@@ -229,7 +229,7 @@ impl TokenReplica {
         if let Some((_, left)) = self.part {
             // The step that takes the last part stands alone.
             steps = steps.min((left - 1).checked_div(chunk).map_or(u64::MAX, |whole| whole + 1));
-        } else if self.takes_head(line, keys) {
+        } else if self.takes_head(arrivals, keys) {
             steps = 1;
         }
         self.jump = Jump { first, each: with(chunk), held: self.held + running, chunk, steps, until: 0.0 };
@@ -237,7 +237,7 @@ impl TokenReplica {
     }
 
     /// Ends the steps under way, at `until`. Returns how many requests are answered.
-    pub(super) fn complete(&mut self, told: &mut impl Told) -> usize {
+    pub(super) fn complete(&mut self, log: &mut impl Log) -> usize {
         let Jump { steps, until, chunk, .. } = self.jump;
         self.sum = self.sum.saturating_add(self.through(steps));
         self.steps += steps;
@@ -252,7 +252,7 @@ impl TokenReplica {
             self.running.pop();
             self.held -= total;
             self.reserved -= total;
-            told.answered(request, until);
+            log.answered(request, until);
         }
         self.jump.until = f64::INFINITY;
         if self.assigned() == 0 {
@@ -262,14 +262,14 @@ impl TokenReplica {
     }
 
     /// Returns when it has answered all it has, if it gets nothing more; `now` if it has nothing.
-    pub(super) fn done_at(&self, now: f64, line: &Line<'_>, keys: &Tokens) -> f64 {
+    pub(super) fn done_at(&self, now: f64, arrivals: &Arrivals<'_>, keys: &Tokens) -> f64 {
         let (mut copy, mut now) = (self.clone(), now);
         while copy.assigned() > 0 {
             if copy.until() == f64::INFINITY {
-                copy.begin(now, line, keys, &mut Untold);
+                copy.begin(now, arrivals, keys, &mut NoLog);
             }
             now = copy.until();
-            copy.complete(&mut Untold);
+            copy.complete(&mut NoLog);
         }
         now
     }

@@ -15,17 +15,17 @@ pub(super) fn rank(serves_from: f64, start: f64, server: u32, number: u32) -> Ra
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Crew {
+pub(super) struct Dispatcher {
     members: Vec<(Rank, u32)>,
     assigned: Minima,
-    /// The place of each seat in `members`.
+    /// The place of each replica in `members`.
     places: Vec<usize>,
     is_stale: bool,
 }
 
 const NOWHERE: usize = usize::MAX;
 
-impl Crew {
+impl Dispatcher {
     pub(super) fn new() -> Self {
         Self { members: Vec::new(), assigned: Minima::new(1), places: Vec::new(), is_stale: false }
     }
@@ -34,24 +34,24 @@ impl Crew {
         self.members.len()
     }
 
-    pub(super) fn add(&mut self, rank: Rank, seat: u32) {
+    pub(super) fn add(&mut self, rank: Rank, slot: u32) {
         let place = self.members.partition_point(|&(other, _)| other < rank);
-        self.members.insert(place, (rank, seat));
+        self.members.insert(place, (rank, slot));
         self.is_stale = true;
     }
 
     pub(super) fn remove(&mut self, rank: Rank) {
         let place = self.members.partition_point(|&(other, _)| other < rank);
         if self.members.get(place).is_some_and(|&(other, _)| other == rank) {
-            let (_, seat) = self.members.remove(place);
-            if let Some(place) = self.places.get_mut(seat as usize) {
+            let (_, slot) = self.members.remove(place);
+            if let Some(place) = self.places.get_mut(slot as usize) {
                 *place = NOWHERE;
             }
             self.is_stale = true;
         }
     }
 
-    /// Takes note of who came and went. assigned: the requests of a seat.
+    /// Takes note of who came and went. assigned: the requests of a replica.
     #[inline]
     pub(super) fn refresh(&mut self, assigned: impl Fn(u32) -> usize) {
         if !self.is_stale {
@@ -59,19 +59,19 @@ impl Crew {
         }
         self.is_stale = false;
         self.assigned = Minima::new(self.members.len().max(1));
-        for (place, &(_, seat)) in self.members.iter().enumerate() {
-            if self.places.len() <= seat as usize {
-                self.places.resize(seat as usize + 1, NOWHERE);
+        for (place, &(_, slot)) in self.members.iter().enumerate() {
+            if self.places.len() <= slot as usize {
+                self.places.resize(slot as usize + 1, NOWHERE);
             }
-            self.places[seat as usize] = place;
-            self.assigned.set(place, assigned(seat) as f64);
+            self.places[slot as usize] = place;
+            self.assigned.set(place, assigned(slot) as f64);
         }
     }
 
-    /// Notes the requests of a seat, if it is a member.
+    /// Notes the requests of a replica, if it is a member.
     #[inline]
-    pub(super) fn set(&mut self, seat: u32, assigned: usize) {
-        if let Some(&place) = self.places.get(seat as usize)
+    pub(super) fn set(&mut self, slot: u32, assigned: usize) {
+        if let Some(&place) = self.places.get(slot as usize)
             && place != NOWHERE
             && !self.is_stale
         {
@@ -79,10 +79,10 @@ impl Crew {
         }
     }
 
-    /// Returns the seat with the fewest requests, and how many they are.
+    /// Returns the replica with the fewest requests, and how many they are.
     #[inline]
     pub(super) fn fewest(&self) -> Option<(u32, usize)> {
         let place = self.assigned.least();
-        self.members.get(place).map(|&(_, seat)| (seat, self.assigned.get(place) as usize))
+        self.members.get(place).map(|&(_, slot)| (slot, self.assigned.get(place) as usize))
     }
 }
