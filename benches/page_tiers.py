@@ -15,7 +15,6 @@ from ringbco.cluster.spec import Cluster
 from ringbco.cluster.tiers import Tier
 from ringbco.errors import UsageError
 from ringbco.result.certainty import interval
-from ringbco.run.options import REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.synthetic import generate
@@ -24,9 +23,7 @@ SERVERS, GPUS, RACK = 128, 8, 8
 """1,024 GPUs in racks of 8 servers."""
 NETWORK: Final = Network(intra_bandwidth=450e9, inter_bandwidth=50e9, xi1=1.0, alpha=0.0)
 """H100s with a port of 400 Gb/s each; jobs on a link share it fairly, all at once."""
-PLACEMENTS: Final = tuple(
-    one for one in ("consolidate", "compact", "random") if one in REPLAY["placement"].names
-)
+PLACEMENTS: Final = ("consolidate", "compact", "random")
 LOADS, SHARES, TIMES = (0.6, 0.8), (5, 15, 30), (2, 4, 8)
 TABLES, JOBS, FIRST = 6, 10_000, 3_000
 """Fresh tables, the jobs of each, and the least seed."""
@@ -94,11 +91,12 @@ SEGMENTS, BROKEN = (1, 2, 4, 6, 8, 9, 12, 16, 18), (0.0, 0.01, 0.02, 0.05)
 
 
 def capacity(given: TableInputs) -> Iterator[str]:
-    """A line a share of broken trays: the part of all GPUs that jobs of one segment hold, beside the formula.
+    """A line a share of broken trays: the part of all GPUs that jobs of one segment hold.
 
-    Raises UsageError while no placement takes segments.
+    Raises UsageError where it is not what each rack can hold.
     """
-    yield from head("broken trays", *(f"{size} trays" for size in SEGMENTS), words=1)
+    sizes = ("1 tray" if size == 1 else f"{size} trays" for size in SEGMENTS)
+    yield from head("broken trays", *sizes, words=1)
     cluster = Cluster([TRAY_GPUS] * TRAYS * DOMAINS, tiers=(Tier("rack", 1e12, TRAYS),))
     for share in given.some(BROKEN):
         broken = np.sort(

@@ -343,6 +343,7 @@ ROWS: Final = (
     Row("outages", "outages", page_examples.outages, TRACES),
     Row("energy", "sleep", page_examples.energy, TRACES),
     Row("tiers", "oversubscription", page_tiers.oversubscription, slow=True),
+    Row("tiers", "segments", page_tiers.capacity, slow=True),
     Row("operators", "fair share", page_examples.fair_share),
     Row("operators", "operators", page_examples.slurm, TRACES, slow=True),
     Row("tiers", "pairs", page_network.pairs, PEERS,

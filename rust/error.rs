@@ -247,12 +247,13 @@ impl fmt::Display for Error {
             Self::BeyondTier { num_gpus, segment: 0, .. } => {
                 write!(
                     f,
-                    "asks for {num_gpus} GPUs in one group of its within_tier, but none of its cluster has as many"
+                    "asks for {num_gpus} GPUs in one group of its tier (within_tier), but no group of its cluster has as many"
                 )
             }
             Self::BeyondTier { num_gpus, segment, .. } => {
                 let parts = num_gpus / segment;
-                write!(f, "asks for {parts} segments of {segment} GPUs, which no region of its cluster could hold")
+                let s = if parts == 1 { "" } else { "s" };
+                write!(f, "asks for {parts} segment{s} of {segment} GPUs, which no region of its cluster could hold")
             }
             Self::OverQuota { num_gpus, gpus, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its owner's quota is {gpus} and borrows none")

@@ -73,6 +73,11 @@ impl Victim {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
+    /// Returns whether a pass may find that a quota no longer lets a job run, though nobody waits.
+    pub(crate) fn quotas_shift(&self) -> bool {
+        self.stays.len() > self.free.len() && self.quota_usage.as_ref().is_some_and(|usage| usage.lends_and_caps)
+    }
+
     /// Returns whether owners have quotas.
     #[inline]
     pub(crate) fn has_quotas(&self) -> bool {

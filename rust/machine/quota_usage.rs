@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct QuotaUsage {
     quotas: OwnedQuotas,
+    /// Whether some quotas may be exceeded and others may not.
+    pub(super) lends_and_caps: bool,
     /// GPUs, by quota.
     held: Vec<u64>,
     /// Whether the stay at each slot is over quota.
@@ -50,7 +52,15 @@ impl QuotaUsage {
     /// Returns the quotas of the setting, if it has any.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
         let quotas = setting.side.quotas?.to_owned();
-        Some(Box::new(Self { held: vec![0; quotas.list.len()], over: Vec::new(), changed: Vec::new(), quotas }))
+        let lend = quotas.list.iter().filter(|quota| quota.borrow).count();
+        let lends_and_caps = 0 < lend && lend < quotas.list.len();
+        Some(Box::new(Self {
+            lends_and_caps,
+            held: vec![0; quotas.list.len()],
+            over: Vec::new(),
+            changed: Vec::new(),
+            quotas,
+        }))
     }
 
     /// Returns the places of a job's quotas.

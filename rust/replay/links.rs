@@ -9,19 +9,24 @@ use crate::cluster::Network;
 use crate::ds::EventHeap;
 use crate::ids::Slot;
 use crate::machine::{Clock, Rest, Saves, checkpoint_length};
-use crate::options::{Options, Sharing};
+use crate::options::{Model, Options, Sharing};
 use crate::outcome::{Busiest, LinkLog, LinkRow, Links, Spanned};
-use crate::speed::{Fabric, thousandths};
+use crate::speed::{Fabric, Ring, thousandths};
 use crate::trace::Jobs;
 
 /// Mean loads that differ by no more than this part of the greatest are equal: they are sums.
 const EVEN: f64 = 1e-9;
+
+/// Parts of a byte/s in which rates are summed up, so that what comes and goes leaves nothing behind.
+const GRAINS: f64 = (1_u64 << 50) as f64;
 
 /// A stay that runs.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     /// Its place in the log.
     at: u32,
+    ring: Option<Ring>,
+    servers: u32,
     pauses: bool,
     /// Its next pause or its end: from when, until when.
     saves: Saves,
@@ -41,6 +46,8 @@ struct Load {
     since: f64,
     rate: f64,
     most: f64,
+    /// The sum of its members' rates now, exact: in `GRAINS`.
+    sum: i128,
     /// Jobs, flows and bytes/s at the latest sample.
     told: (u32, u64, f64),
     /// Whether it may differ from the latest sample, and whether it does so at this instant.
@@ -127,7 +134,8 @@ impl<'a> Sweep<'a> {
     fn new(jobs: &'a Jobs<'a>, part: &'a Part, log: &'a LinkLog, options: &Options, number: u32) -> Option<Self> {
         let off = options.sharing == Sharing::Off;
         let network = if off { part.network.clone().without_contention() } else { part.network.clone() };
-        let fabric = Fabric::new(&network, &part.tiers, part.servers.len(), true, jobs.intensity.is_some())?;
+        let coupled = options.model == Model::Rar;
+        let fabric = Fabric::new(&network, &part.tiers, part.servers.len(), coupled, jobs.intensity.is_some())?;
         let tiers = fabric.uplink_ranges();
         let clock = Clock::new(options);
         let (before, links) = (tiers.first()?.start, tiers.last()?.end);
@@ -198,6 +206,8 @@ impl<'a> Sweep<'a> {
         let pauses = stay.from > stay.start;
         let mut own = Running {
             at,
+            ring: stay.ring,
+            servers: self.log.parts(at as usize).len() as u32,
             pauses,
             saves: Saves::from(stay.from, stay.every, 0.0, self.clock),
             next: (f64::INFINITY, f64::INFINITY),
@@ -255,6 +265,7 @@ impl<'a> Sweep<'a> {
 
     fn leave(&mut self, slot: Slot, now: f64) {
         self.count(slot, now);
+        self.send(slot, 0.0);
         self.touch(slot);
         self.fabric.leave(slot);
         self.pauses.remove(slot.number());
@@ -275,6 +286,18 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// Changes what a stay sends, bytes/s.
+    fn send(&mut self, slot: Slot, rate: f64) {
+        let before = std::mem::replace(&mut self.rates[slot.index()], rate);
+        if before != rate {
+            let more = (rate * GRAINS) as i128 - (before * GRAINS) as i128;
+            self.touch(slot);
+            for link in self.fabric.uplinks_of(slot) {
+                self.loads[link as usize].sum += more;
+            }
+        }
+    }
+
     /// Adds up what its uplinks cost a stay since it was last asked.
     fn count(&mut self, slot: Slot, now: f64) {
         let own = &mut self.running[slot.index()];
@@ -289,17 +312,15 @@ impl<'a> Sweep<'a> {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.fabric.drain_changed(&mut dirty);
         for slot in dirty.drain(..) {
-            let own = self.running[slot.index()];
-            let (job, at) = (self.log.stays[own.at as usize].1, own.at as usize);
             let crossing = self.fabric.update(slot);
             let (bandwidth, without, held_by) = (crossing.bandwidth, crossing.without, crossing.tier);
             let (mut rate, mut idles, mut tier) = (0.0, 0.0, 0);
-            if let Some(ring) = job.ring.filter(|_| !own.pauses) {
-                let servers = self.log.parts(at).len() as u32;
-                let (tau, bytes) = ring.at(&self.network, servers, bandwidth);
+            let own = &self.running[slot.index()];
+            if let Some(ring) = own.ring.filter(|_| !own.pauses) {
+                let (tau, bytes) = ring.at(&self.network, own.servers, bandwidth);
                 rate = bytes / tau;
                 if without > bandwidth {
-                    idles = f64::from(ring.gpus()) * ((tau - ring.at(&self.network, servers, without).0) / tau);
+                    idles = f64::from(ring.gpus()) * ((tau - ring.at(&self.network, own.servers, without).0) / tau);
                     tier = held_by;
                 }
             }
@@ -308,9 +329,7 @@ impl<'a> Sweep<'a> {
                 let own = &mut self.running[slot.index()];
                 (own.idles, own.tier) = (idles, tier);
             }
-            if std::mem::replace(&mut self.rates[slot.index()], rate) != rate {
-                self.touch(slot);
-            }
+            self.send(slot, rate);
         }
         self.dirty = dirty;
         let now = self.clock.seconds(now);
@@ -318,7 +337,7 @@ impl<'a> Sweep<'a> {
             let load = &mut self.loads[link as usize];
             load.is_newest = false;
             load.bytes += (now - std::mem::replace(&mut load.since, now)) * load.rate;
-            load.rate = self.fabric.members(link).map(|(slot, _)| self.rates[slot.index()]).sum();
+            load.rate = load.sum as f64 / GRAINS;
             load.most = load.most.max(load.rate);
         }
     }

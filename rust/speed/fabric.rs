@@ -4,10 +4,17 @@
 //! Invariant: `sum` of a link adds up the flows of the stays that cross it, in thousandths by intensity, and `members`
 //! names each of them with its place in that stay's own list, where the place here is. So a stay joins and leaves in
 //! its number of links. For example, two jobs of one flow and intensity 1 on an uplink give it a sum of 2,000.
-//! A link knows what it leaves each member, so that only those are looked at whom it holds, or held, the most.
+//!
+//! A link is *quiet* while it leaves every member at least what that one has of its own; then nobody is asked about it.
+//! Else it knows what it leaves each, so that only those are looked at whom it holds, or held, the most. How many
+//! contenders a stay met is read from the peaks of the sum since it joined: sums of 2, 5, 3 with a join before each are
+//! kept as 5, up to the second, and 3, up to the third.
 
 use crate::cluster::{Network, Tier};
 use crate::ids::{Server, Slot};
+
+/// More than what rounding changes of a bandwidth, as a part of it.
+const ROUNDING: f64 = 1e-9;
 
 /// The links of one kind: those of the servers, or the uplinks of a tier.
 #[derive(Clone, Debug)]
@@ -24,14 +31,20 @@ struct Level {
 }
 
 impl Level {
-    /// Returns the contenders of so many flows at one of its links, in thousandths, and the bandwidth that `others`
-    /// (in thousandths, too) leave these flows.
+    /// Returns whether no member of a link may have less of it than it has of its own.
+    fn is_quiet(&self, link: &Link) -> bool {
+        let flows = f64::from(link.widest);
+        let k = f64::max(flows, self.contention_share * (flows + link.sum as f64 / 1000.0));
+        self.capacity >= link.fastest * k * (1.0 + self.degradation) * (1.0 + ROUNDING)
+    }
+
+    /// Returns the bandwidth that `others`, in thousandths, leave so many flows at one of its links.
     #[inline]
-    fn left_to(&self, flows: u32, others: u64) -> (u64, f64) {
-        let contenders = 1000 * u64::from(flows) + others;
+    fn left_to(&self, flows: u32, others: u64) -> f64 {
+        let contenders = (1000 * u64::from(flows) + others) as f64 / 1000.0;
         let flows = f64::from(flows);
-        let k = f64::max(flows, self.contention_share * (contenders as f64 / 1000.0));
-        (contenders, self.capacity * flows / (k + self.degradation * (k - flows)))
+        let k = f64::max(flows, self.contention_share * contenders);
+        self.capacity * flows / (k + self.degradation * (k - flows))
     }
 }
 
@@ -42,6 +55,31 @@ struct Link {
     sum: u64,
     members: Vec<Member>,
     is_changed: bool,
+    is_quiet: bool,
+    /// Of the members since it was last empty: the most flows, and the most bandwidth of its own that a flow had.
+    widest: u32,
+    fastest: f64,
+    /// How often a stay joined.
+    joins: u64,
+    /// The greatest sums: each with how many joins were before it, both from the first to the latest.
+    peaks: Vec<(u64, u64)>,
+}
+
+impl Link {
+    /// Notes the sum of an instant.
+    fn note_sum(&mut self) {
+        while self.peaks.pop_if(|peak| peak.1 <= self.sum).is_some() {}
+        if self.peaks.last().is_none_or(|peak| peak.0 < self.joins) {
+            self.peaks.push((self.joins, self.sum));
+        }
+    }
+
+    /// Returns the most contenders that a member met, in thousandths; 0 before the first instant.
+    fn most(&self, place: u32) -> u64 {
+        let own = &self.members[place as usize];
+        let first = self.peaks.partition_point(|peak| peak.0 < own.since);
+        self.peaks.get(first).map_or(0, |peak| 1000 * u64::from(own.flows) + peak.1 - own.weight)
+    }
 }
 
 /// A stay that crosses a link.
@@ -53,9 +91,9 @@ struct Member {
     flows: u32,
     /// `flows` in thousandths, times its job's intensity.
     weight: u64,
-    /// The contenders that it met here at most, in thousandths.
-    most: u64,
-    /// What the link leaves it, bytes/s; NaN until that is worked out.
+    /// Which join it was.
+    since: u64,
+    /// `left` of the stay's own list.
     left: f64,
 }
 
@@ -66,6 +104,14 @@ struct Crossed {
     /// The stay's place among the link's members.
     place: u32,
     level: u32,
+    /// What the link leaves it, bytes/s, at least where the link is quiet; infinite until that is worked out.
+    left: f64,
+}
+
+impl Crossed {
+    fn new(link: u32, level: u32) -> Self {
+        Self { link, place: 0, level, left: f64::INFINITY }
+    }
 }
 
 /// What a stay gets of the links that it crosses.
@@ -96,6 +142,7 @@ pub(crate) struct Fabric {
     intra: f64,
     inter: f64,
     gpu_nics: bool,
+    coupled: bool,
     /// By slot.
     crossings: Vec<Crossing>,
     /// `bandwidth` and `without` of each crossing, by slot.
@@ -155,6 +202,7 @@ impl Fabric {
             intra: network.intra_bandwidth,
             inter: network.inter_bandwidth,
             gpu_nics: network.gpu_nics,
+            coupled,
             crossings: Vec::new(),
             least: Vec::new(),
             changed: Vec::new(),
@@ -176,13 +224,16 @@ impl Fabric {
         let links = std::mem::take(&mut self.crossings[slot.index()].links);
         let mut crossing = self.crossing_of(parts, thousandths, links, &mut groups);
         self.groups = groups;
-        let Crossing { links, weight, flows, .. } = &mut crossing;
+        let Crossing { links, weight, flows, own, .. } = &mut crossing;
         for (at, crossed) in links.iter_mut().enumerate() {
             let link = &mut self.links[crossed.link as usize];
             crossed.place = link.members.len() as u32;
-            let at = at as u32;
-            link.members.push(Member { slot, at, flows: *flows, weight: *weight, most: 0, left: f64::NAN });
+            link.joins += 1;
+            let (at, since) = (at as u32, link.joins);
+            link.members.push(Member { slot, at, flows: *flows, weight: *weight, since, left: f64::INFINITY });
             link.sum += *weight;
+            link.widest = link.widest.max(*flows);
+            link.fastest = link.fastest.max(*own / f64::from(*flows));
             Self::note(&mut self.changed, link, crossed.link);
         }
         self.crossings[slot.index()] = crossing;
@@ -200,7 +251,7 @@ impl Fabric {
         links.clear();
         let domain = self.uplinks(parts, &mut links, groups);
         if !self.gpu_nics && domain.is_none() {
-            links.extend(parts.iter().map(|part| Crossed { link: part.0.number(), place: 0, level: 0 }));
+            links.extend(parts.iter().map(|part| Crossed::new(part.0.number(), 0)));
         }
         let flows = if self.gpu_nics { parts.iter().map(|part| part.1).min().unwrap_or(1) } else { 1 };
         let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
@@ -216,7 +267,7 @@ impl Fabric {
         let left = |crossed: &Crossed| {
             let away = before.filter(|own| own.links.iter().any(|other| other.link == crossed.link));
             let others = self.links[crossed.link as usize].sum - away.map_or(0, |own| own.weight);
-            self.levels[crossed.level as usize].left_to(crossing.flows, others).1
+            self.levels[crossed.level as usize].left_to(crossing.flows, others)
         };
         crossing.links.iter().map(left).fold(crossing.own, f64::min)
     }
@@ -232,8 +283,7 @@ impl Fabric {
                 groups.dedup_by_key(|own| own.0);
             }
             if groups.len() > 1 {
-                let crossed =
-                    |own: &(u32, u32)| Crossed { link: level.first as u32 + own.0, place: 0, level: number as u32 };
+                let crossed = |own: &(u32, u32)| Crossed::new(level.first as u32 + own.0, number as u32);
                 links.extend(groups.iter().map(crossed));
             } else if level.inside.is_some() {
                 return level.inside;
@@ -251,6 +301,10 @@ impl Fabric {
             let place = place as usize;
             link.members.swap_remove(place);
             link.sum -= weight;
+            if link.members.is_empty() {
+                (link.widest, link.fastest) = (0, 0.0);
+                link.peaks.clear();
+            }
             let moved = link.members.get(place).copied();
             Self::note(&mut self.changed, link, number);
             if let Some(other) = moved {
@@ -270,7 +324,7 @@ impl Fabric {
     /// Moves the stays to `members` that joined since the last call, or whose bandwidth may have changed, each once.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
-        let Self { changed, links, joined, found, drains, levels, least, .. } = self;
+        let Self { changed, links, joined, found, drains, levels, least, coupled, crossings, .. } = self;
         let mut take = |slot: Slot| {
             if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
                 members.push(slot);
@@ -281,18 +335,30 @@ impl Fabric {
             let at = levels.partition_point(|level| level.first <= number as usize) - 1;
             let (level, link) = (&levels[at], &mut links[number as usize]);
             link.is_changed = false;
+            if at > 0 {
+                link.note_sum();
+            }
+            let is_quiet = !*coupled || level.is_quiet(link);
+            let was_quiet = std::mem::replace(&mut link.is_quiet, is_quiet);
+            if was_quiet && is_quiet {
+                continue;
+            }
             // Most members are alike.
-            let (mut like, mut contenders, mut left) = ((0, 0), 0, 0.0);
+            let (mut like, mut left) = ((0, 0), 0.0);
             for own in &mut link.members {
                 if like != (own.flows, own.weight) {
                     like = (own.flows, own.weight);
-                    (contenders, left) = level.left_to(own.flows, link.sum - own.weight);
+                    left = level.left_to(own.flows, link.sum - own.weight);
                 }
-                own.most = own.most.max(contenders);
                 let before = std::mem::replace(&mut own.left, left);
+                if before == left {
+                    continue;
+                }
+                crossings[own.slot.index()].links[own.at as usize].left = left;
                 let bounds = least[own.slot.index()];
                 let bound = if at == 0 { bounds.1 } else { bounds.0 };
-                if before != left && (before <= bound || left < bound) {
+                // Of equal uplinks the lower one counts, so that it must be noticed too.
+                if before <= bound || left <= bound {
                     take(own.slot);
                 }
             }
@@ -305,12 +371,11 @@ impl Fabric {
         (own.bandwidth, own.without) = (own.own, own.own);
         // Uplinks come first, from below.
         for crossed in &own.links {
-            let left = self.links[crossed.link as usize].members[crossed.place as usize].left;
-            if left < own.bandwidth {
-                (own.bandwidth, own.tier) = (left, (crossed.level as usize).saturating_sub(1));
+            if crossed.left < own.bandwidth {
+                (own.bandwidth, own.tier) = (crossed.left, (crossed.level as usize).saturating_sub(1));
             }
             if crossed.level == 0 {
-                own.without = own.without.min(left);
+                own.without = own.without.min(crossed.left);
             }
         }
         self.least[slot.index()] = (own.bandwidth, own.without);
@@ -320,7 +385,7 @@ impl Fabric {
     /// Returns the most contenders that a stay met at an uplink; 0 where it crosses none.
     pub(crate) fn most(&self, slot: Slot) -> f64 {
         let uplinks = self.crossings[slot.index()].links.iter().filter(|crossed| crossed.level > 0);
-        let met = uplinks.map(|crossed| self.links[crossed.link as usize].members[crossed.place as usize].most);
+        let met = uplinks.map(|crossed| self.links[crossed.link as usize].most(crossed.place));
         met.max().map_or(0.0, |most| most as f64 / 1000.0)
     }
 

@@ -170,7 +170,7 @@ pub const TABLE: &[Column] = &[
          only, beside segment_tier alone; needs `--placement compact`"),
     Column::text("segment_tier").mend("name a tier of the cluster file, or server, or {empty}")
         .about("the tier of segments, or `server`"),
-    Column::number("intensity", "a number from 0 to 1,000,000").at_least(0.0).at_most(1_000_000).or(1.0).mend("{empty} for 1")
+    Column::number("intensity", "a number").at_least(0.0).at_most(1_000_000).or(1.0).mend("{empty} for 1")
         .about(
             "from 0 to 1e6: how much of a contender the job is to others on a [link](tiers.md#contention), rounded to \
              thousandths; empty: 1"),

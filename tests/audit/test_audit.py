@@ -81,6 +81,7 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
         "causes",
         "evictions",
         "held",
+        "links",
         "outages",
         "searches",
         "services",

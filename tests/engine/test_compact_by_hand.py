@@ -124,7 +124,9 @@ def test_others_make_room_in_the_tier() -> None:
 
 def test_what_no_rack_could_hold_is_too_large() -> None:
     frame = table((0, 9, 9), (0, 8, 9)).with_columns(within_tier=pl.lit("rack"))
-    with pytest.raises(InputError, match=r"'a': asks for 9 GPUs in one group of its within_tier, but none"):
+    with pytest.raises(
+        InputError, match=r"'a': asks for 9 GPUs in one group of its tier \(within_tier\), but no"
+    ):
         run(frame, racks(4, 4, 4, 4))
     kept = run(frame, racks(4, 4, 4, 4), oversize="drop")
     assert kept.jobs["job_id"].to_list() == ["b"]

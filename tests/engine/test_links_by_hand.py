@@ -194,3 +194,21 @@ def test_the_audit_sees_a_wrong_figure(key: str) -> None:
     tier[key] = "2" if key == "group" else tier[key] + 0.01
     (finding,) = ringbco.audit(outcome, case.frame())
     assert (finding.code, key in str(finding)) == ("summary", True)
+
+
+def test_an_uplink_that_becomes_as_narrow_as_one_above_takes_the_loss() -> None:
+    # Alone, each job has TEN / 4 of its zone. Beside the other, the rack leaves it as much, and is lower.
+    jobs = spanning(2)
+    jobs[1]["submit_time"] = 100.0
+    tiers: list[dict[str, Any]] = [
+        {"name": "rack", "bandwidth": TEN / 2, "xi1": 1.0},
+        {"name": "zone", "bandwidth": TEN / 4, "xi1": 0.5},
+    ]
+    case = case_of(4, jobs, tiers)
+    for server, group in zip(case.servers, "abab", strict=True):
+        server |= {"rack": group, "zone": group}
+    outcome = carried(case)
+    rack, zone = (tier["gpu_hours_lost"] for tier in outcome.summary["links"])
+    # Over the zone an iteration takes 5 s instead of 2: together they run 400 s.
+    lost = 2 * 3 / 5 / 3600
+    assert (rack, zone) == (pytest.approx(2 * 400 * lost), pytest.approx(2 * 100 * lost))

@@ -13,6 +13,8 @@ import pytest
 
 import ringbco
 from ringbco import Cluster
+from ringbco.cluster.tiers import Tier
+from ringbco.result.folder import WALL_TIME
 from ringbco.run.registry import REPLAY
 from ringbco.trace.jobs import from_frame
 
@@ -131,3 +133,21 @@ def test_servers_that_no_job_may_use_change_nothing(policy: str) -> None:
     frame = table(policy).with_columns(gpu_type=pl.lit("V100"), recorded_on=pl.lit("V100"))
     one, other = (run(frame, policy, servers(*["V100"] * 16, *["P100"] * more)) for more in (1, 9))
     assert one.equals(other)
+
+
+@every_policy
+def test_a_tier_that_nobody_crosses_changes_nothing(policy: str) -> None:
+    """But for what tiers add; under model rar."""
+    added = {"max_crossing", "run_contention_uplinks"}
+    flat, one_rack = Cluster([8] * 16), Cluster([8] * 16, tiers=(Tier("rack", 1e9, 16),))
+    without, with_tier = (
+        ringbco.replay(from_frame(table(policy)), cluster, policy=policy) for cluster in (flat, one_rack)
+    )
+    assert set(with_tier.jobs.columns) - set(without.jobs.columns) == added
+    assert with_tier.jobs["max_crossing"].max() == 0.0
+    assert with_tier.jobs.drop(added).equals(without.jobs)
+    assert with_tier.allocations.equals(without.allocations)
+    assert with_tier.timeline.equals(without.timeline)
+    new = {*added, "links", *WALL_TIME}
+    told = [{key: of.summary[key] for key in of.summary if key not in new} for of in (without, with_tier)]
+    assert told[0] == told[1]

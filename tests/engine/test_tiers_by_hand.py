@@ -108,9 +108,10 @@ def test_the_slot_clock_floors_what_is_left() -> None:
 
 def test_a_plan_refuses_tiers(tmp_path: Path) -> None:
     case = case_of(2, spanning(1), [{"name": "rack", "bandwidth": TEN, "servers": 1}])
-    for changed in (case, case_of(2, spanning(1), [], nics="gpu")):
+    per_gpu = case_of(2, spanning(1), [], nics="gpu")
+    for changed, has in ((case, "a network of tiers"), (per_gpu, "a link for each GPU")):
         (path := tmp_path / "cluster.toml").write_text(changed.toml(), encoding="utf-8")
-        with pytest.raises(InputError, match=r"has a network of tiers") as caught:
+        with pytest.raises(InputError, match=f"has {has}, and a plan") as caught:
             ringbco.plan(changed.frame(), path)
         assert "\n" not in str(caught.value)
 

@@ -39,7 +39,7 @@ def test_every_document_is_written_by_that_function() -> None:
         *("reports/drawing.py", "reports/names.py", "run/options.py", "sources/remedies.py"),
         *("reports/pictures.py", "reports/player_data.py", "reports/svg.py", "reports/templates.py"),
         *("sources/account.py", "sources/json_lines.py", "sources/openb.py"),
-        *("sweeps/spec.py", "trace/jobs.py"),
+        *("cluster/keys.py", "sweeps/spec.py", "trace/jobs.py"),
     }
     using = {
         path.relative_to(PACKAGE).as_posix()

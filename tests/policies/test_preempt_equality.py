@@ -165,7 +165,7 @@ def check_sums(problem: PreemptCase, run: Run, expected: PreemptResult) -> None:
 def check_causes(problem: PreemptCase, run: Run, expected: PreemptResult) -> None:
     """What each job waited for, and what it took longer for."""
     case = problem.case
-    jobs, net = case.jobs, Network(*astuple(case.net))
+    jobs, net = case.jobs, Network(*astuple(case.net)[:6])
     fixed = case.options.model == "fixed"
     sizes = [
         [s for at, s in enumerate(case.servers) if case.server_vc is None or case.server_vc[at] == job.vc]

@@ -73,7 +73,7 @@ def tiny(rnd: random.Random, model: str, clock: str) -> Problem:
     }
     return (
         from_frame(pl.DataFrame(columns)),
-        Cluster.from_groups(groups, Network(*astuple(case.net))),
+        Cluster.from_groups(groups, Network(*astuple(case.net)[:6])),
         options,
     )
 

@@ -322,6 +322,16 @@ def test_a_folder_that_is_no_result_is_not_read(tmp_path: Path) -> None:
         ("jobs.parquet", lambda data: data[: len(data) // 2], "truncated or damaged Parquet"),
         ("timeline.parquet", lambda _: b"", "truncated or damaged Parquet"),
         ("summary.json", lambda _: b"{", "not readable as JSON"),
+        (
+            "summary.json",
+            lambda data: data.replace(b'"jobs": ', b'"jobs": NaN, "x": '),
+            "NaN: expected a finite",
+        ),
+        (
+            "summary.json",
+            lambda data: data.replace(b'"jobs": ', b'"jobs": 1e999, "x": '),
+            "1e999: expected a",
+        ),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, file: str, damage: Any, message: str) -> None:

@@ -443,3 +443,18 @@ def test_users_in_virtual_clusters_are_two_levels_in_the_copy_too(invoke: Invoke
         found[name] = ringbco.Outcome.read(name).jobs["start_time"].to_list()
     # d's cluster used nothing. Then x's 40 over 4 is less than y's 40; in x bob used nothing.
     assert found == {"tree": [0.0, 30.0, 20.0, 10.0], "flat": [0.0, 20.0, 30.0, 10.0]}
+
+
+def test_a_ranking_stops_who_comes_to_be_over_a_cap_though_nobody_waits() -> None:
+    """The first job ends at 5; the second, on borrowed GPUs so far, then counts in x, which may hold one."""
+    rows: list[Row] = [
+        (0.0, 1, 5.0, "ann", "y", None),
+        (1.0, 1, 10.0, "ann", "x", None),
+        (2.0, 1, 12.0, "bob", "x", None),
+    ]
+    books = (book("user", ("ann", 1, True), ("bob", 0, True)), book("account", ("x", 1, False)))
+    case = capped(rows, *books, policy="srtf")
+    assert starts(case) == [0.0, 1.0, 2.0]
+    jobs = case.replay().jobs
+    assert jobs["finish_time"].to_list() == [5.0, 11.0, 20.0]
+    assert jobs["preemptions"].to_list() == [0, 0, 1]

@@ -81,7 +81,9 @@ def run_core(case: Case, **more: Any) -> Run:
         "rates": None,
         "checkpoint_interval": more.pop("checkpoint_intervals", None),
         "trials": None,
-        "pods": (place_of_pod.astype(np.uint32), pods) if pods.max() > 1 else None,
+        "forms": None
+        if pods.max() == 1
+        else {"of": place_of_pod.astype(np.uint32), "list": [(int(pod), 0, False, 0, 0) for pod in pods]},
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),

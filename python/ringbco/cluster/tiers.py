@@ -112,7 +112,8 @@ def tier_names(network: Mapping[str, Any], file: str) -> list[str]:
         elif name in names:
             expected = f"a name of its own: network.tiers[{names.index(name) + 1}] has that one"
         if expected is not None:
-            raise InputError(expected, file=file, key=f"{where}.name", value=show_toml(name), hint=_EXAMPLE)
+            hint = "name each tier once" if name in names else _EXAMPLE
+            raise InputError(expected, file=file, key=f"{where}.name", value=show_toml(name), hint=hint)
         names.append(name)
     return names
 

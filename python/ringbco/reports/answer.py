@@ -179,8 +179,14 @@ def _waits(comparison: Comparison, label: str, outcome: Outcome) -> list[str]:
         lines = [f"{text}, p99 {_with_range(comparison, label, 'p99_wait')}{of}."]
     if sum(slowed.values()) > sum(waited.values()):
         more = "Jobs lose more time to running spread over servers or in contention than to waiting"
-        known = outcome.run.get("options", {}).get("policy") == "sjf-bco"
-        return [*lines, f"{more}." if known else f"{more}: try --policy sjf-bco, which avoids contention."]
+        known = outcome.run.get("options", {})
+        if "links" in outcome.summary:  # sjf-bco knows the links of servers alone
+            apart = known.get("placement") != "compact"
+            advice = ": try --placement compact, which keeps jobs in one rack" if apart else ""
+        else:
+            apart = known.get("policy") != "sjf-bco"
+            advice = ": try --policy sjf-bco, which avoids contention" if apart else ""
+        return [*lines, f"{more}{advice}."]
     if 0 < sum(waited.values()) < _LITTLE * sum(_sums(outcome, "jct").values()):
         little = f"Waiting is under {_LITTLE:.0%} of completion time: more GPUs would change little."
         return [*lines, little.replace("%", " %")]

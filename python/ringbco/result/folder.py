@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +30,19 @@ _LOOKS: Final = 100
 def read_summary(path: Path) -> dict[str, Any]:
     """The figures of a run; InputError where the file holds none."""
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except (OSError, ValueError) as error:
         raise InputError(f"not readable as JSON ({error})", file=path) from None
     if not isinstance(summary, dict) or not {"policy", "jobs"} <= set(summary):
         raise InputError("expected the summary of a run: an object with policy, jobs and more", file=path)
     return summary
+
+
+def _finite(text: str) -> float:
+    """A number of JSON, which has neither NaN nor infinities."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text}: expected a finite number")
+    return number
 
 
 def _no_result(path: Path) -> InputError:

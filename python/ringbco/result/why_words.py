@@ -404,7 +404,7 @@ _PARTS: Final = PARTS | {
 
 
 def _slowed(told: Told, when: str, clock: Clock) -> str:
-    rings = f", with up to {told['most']} rings on one of its servers" if told["most"] else ""
+    rings = f", with up to {told['most']} rings on one of its servers" if told["most"] > 1 else ""
     what = "Contention, with the rounding to slots," if told["slots"] else "Contention"
     said = f"{what} cost it {duration(told['seconds'])}{rings}: it ran {told['factor']:,.2f} times as long"
     return f"{said} as on the same GPUs without.{why_uplinks.cost(told)}"

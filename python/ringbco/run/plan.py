@@ -126,8 +126,9 @@ def plan(
             hint="plan for servers without gpu_type, or for those of one type",
         )
     if cluster.tiers or cluster.nics != NICS[0]:
+        has = "a network of tiers" if cluster.tiers else "a link for each GPU"
         raise InputError(
-            f"cluster {cluster.name}: has a network of tiers, and a plan knows the links of servers alone",
+            f"cluster {cluster.name}: has {has}, and a plan knows the links of servers alone",
             hint="plan without [[network.tiers]] and nics, or replay the jobs: `ringbco replay`",
         )
     _refuse_pods(table)

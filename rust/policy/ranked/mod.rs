@@ -302,7 +302,9 @@ impl<R: Ranking> Ranked<R> {
     /// Returns when the ranking itself needs the next pass.
     fn own_due<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> f64 {
         let now = state.now;
-        if self.waiting.is_empty() && !R::LISTS {
+        // Whoever is within all quotas again counts in one that holds back a job which runs.
+        let waits = !self.waiting.is_empty() || state.quotas_shift();
+        if !waits && !R::LISTS {
             return f64::INFINITY;
         }
         let Some(interval) = self.ranking.interval() else {
@@ -312,7 +314,6 @@ impl<R: Ranking> Ranked<R> {
         let busy = units - state.cluster.idle_units();
         // With several GPU types a job may wait even if there are GPUs for all.
         let crowded = self.waiting.units() + busy > units || state.cluster.is_parted();
-        let waits = !self.waiting.is_empty();
         // Which jobs are within a quota may change as jobs make progress.
         let restless = state.has_quotas() || (crowded && self.ranking.is_restless());
         let wanted = if waits && (self.changed || self.again || restless) {
