@@ -344,18 +344,17 @@ def _batches(reader: _Reader) -> tuple[tuple[int, float], ...]:
     for at, pair in enumerate(value):
         key = f"seconds[{at}]"
         if not isinstance(pair, list) or [*map(type, pair)] not in ([int, int], [int, float]):
-            raise reader.error(key, "a pair [batch size, seconds], such as [8, 0.030]", show_toml(pair))
+            raise reader.error(key, "a pair [batch size, seconds], such as [8, 0.030]", pair)
         size, seconds = pair
-        shown = f"[{size}, {show_value(seconds)}]"
         if not 1 <= size <= MOST:
-            raise reader.error(key, "a batch size >= 1" if size < 1 else f"a batch size <= {MOST}", shown)
+            raise reader.error(key, "a batch size >= 1" if size < 1 else f"a batch size <= {MOST}", pair)
         if not (math.isfinite(seconds) and 0 < seconds <= _LONGEST):
-            raise reader.error(key, f"{_POSITIVE.rule} and <= {_LONGEST}", shown)
+            raise reader.error(key, f"{_POSITIVE.rule} and <= {_LONGEST}", pair)
         if made and size <= made[-1][0]:
-            raise reader.error(key, f"a batch size above {made[-1][0]}, that of the pair before", shown)
+            raise reader.error(key, f"a batch size above {made[-1][0]}, that of the pair before", pair)
         if made and seconds < made[-1][1]:
             told = f"seconds that do not fall below {show_value(made[-1][1])}, those of the pair before"
-            raise reader.error(key, told, shown, "a larger batch takes at least as long")
+            raise reader.error(key, told, pair, "a larger batch takes at least as long")
         made.append((size, float(seconds)))
     return tuple(made)
 
@@ -404,7 +403,9 @@ def _counts(reader: _Reader, path: str, gpus: int, epoch: datetime | None) -> pl
     if own.is_empty():
         names = frame["service"].unique(maintain_order=True).to_list()
         hint = did_you_mean(name, names) or f"it has rows of {', '.join(names) or 'no service'}"
-        raise reader.error("counts", f"a table with rows of service {show_value(name)}", path, hint)
+        raise reader.error(
+            "counts", f"a table with rows of service {show_value(name)}", reader.table["counts"], hint
+        )
     other = own.filter(pl.col("gpus_per_replica") != gpus)
     if not other.is_empty():
         row, value = other.select("row", "gpus_per_replica").row(0)
