@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -13,8 +17,10 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.keys import did_you_mean
 from ringbco.errors import InputError, show_value
+from ringbco.io.csvtext import SEPARATORS
 from ringbco.io.digests import sha256_of
 from ringbco.io.frames import as_polars
+from ringbco.io.marks import PARQUET, first_bytes, footer
 from ringbco.io.times import MICRO, divided, moments
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns
@@ -63,6 +69,7 @@ COLUMNS: Final[dict[str, Column]] = {
 }
 _NEEDED: Final = ("input_tokens", "output_tokens")
 """What requests to token services have."""
+_LONGEST_HEADER: Final = 1 << 16
 _LONG_SPAN: Final = 31 * 86_400.0
 _LONG_GAP: Final = 60.0
 """Seconds. Of a trace of requests of both it is likely that it counts milliseconds."""
@@ -178,6 +185,29 @@ def read_requests(requests: object) -> tuple[pl.DataFrame, str]:
     """
     made = Requests.read(requests, counted=True)
     return made.frame.select("arrival", *_NEEDED), made.source
+
+
+def names_requests(path: str | os.PathLike[str]) -> bool:
+    """Whether the columns of a file are those of requests and of no jobs; False for what is no table."""
+    names = _header(Path(path))
+    # Other logs have a TIMESTAMP too.
+    has_tokens = any(OTHER_NAMES.get(name, name) in _NEEDED for name in names)
+    arrives = any(OTHER_NAMES.get(name) == "arrival" for name in names) and has_tokens
+    return ("arrival" in names or arrives) and not names & {"job_id", "submit_time", "num_gpus"}
+
+
+def _header(path: Path) -> set[str]:
+    """The names of a file's columns, as far as its first bytes tell."""
+    start = first_bytes(path) or b""
+    if start.startswith(PARQUET):
+        told = footer(path)
+        return set() if told is None else set(told.schema.names)
+    try:
+        with gzip.open(path) if start.startswith(b"\x1f\x8b") else path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig", "replace")
+    except (OSError, EOFError, zlib.error):
+        return set()
+    return {name.strip().strip('"') for name in re.split(f"[{SEPARATORS}]", line)}
 
 
 def _raw(given: object, source: str | None) -> tuple[Raw, str | None]:
