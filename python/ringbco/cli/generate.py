@@ -19,9 +19,9 @@ out --out -o JOBS.parquet: The job table to write: .parquet (how it was made is 
   table of requests.
 seed S: Random seed; the same options and seed give the same bytes.
 gpus GPUS: GPUs of the cluster that --load refers to; no job requests more than a tenth, under llm half. Not
-  for paper.
+  for paper or requests.
 load SHARE: Offered load: GPU-seconds requested / (GPUs x seconds from first to last submission). Not for
-  paper, which submits all jobs at 0.
+  paper, which submits all jobs at 0, or requests.
 types TYPE:SHARE,...: Shares of jobs that request a GPU type, such as V100:0.5,A100:0.3, or one of several:
   'V100|T4:0.2'. The others run on any type. Default: no job requests a type.
 elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales from a

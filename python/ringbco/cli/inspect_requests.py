@@ -126,7 +126,7 @@ def _over_time(rows: Sequence[Mapping[str, Any]]) -> Fitted:
 def _capacity(rows: Sequence[Mapping[str, Any]]) -> Fitted:
     from ringbco.cli.fitted import Fitted
 
-    titles = ("requests/s per replica, at most", "limited by", "replicas, at least", "for busiest minute")
+    titles = ("requests/s per replica, at most", "limited by", "replicas, at least", "for the busiest minute")
     table = Fitted("service", *titles)
     for row in rows:
         if row["at_most"] is None:
