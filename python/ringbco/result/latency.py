@@ -109,12 +109,13 @@ def sampled(times: Floats, arrival: Floats, finish: Floats) -> dict[str, NDArray
     """
     arrivals = np.bincount(np.searchsorted(times, arrival), minlength=times.size)[: times.size]
     window = np.searchsorted(times, finish)
-    latency = finish - arrival
-    order = np.lexsort((latency, window))
-    latency, counts = latency[order], np.bincount(window, minlength=times.size)[: times.size]
+    latency = (finish - arrival)[np.argsort(window, kind="stable")]
+    counts = np.bincount(window, minlength=times.size)[: times.size]
     first = np.cumsum(counts) - counts
-    columns: dict[str, NDArray[Any]] = {"arrivals": arrivals.astype(np.uint32)}
     there = counts > 0
+    for begin, end in zip(first[there].tolist(), (first + counts)[there].tolist(), strict=True):
+        latency[begin:end].sort()
+    columns: dict[str, NDArray[Any]] = {"arrivals": arrivals.astype(np.uint32)}
     for percent in _SAMPLED:
         rank = (counts[there] - 1) * (percent / 100)
         below = rank.astype(np.int64)
