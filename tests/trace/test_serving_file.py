@@ -161,6 +161,8 @@ PAIR: Final = "expected a pair [batch size, seconds]"
             for value in (0, 1.5)
         ),
         ({"gpus": 2**32}, "a.gpus: 4294967296: expected an integer >= 1 and <= 4294967295"),
+        ({"gpus": 10**400}, "a.gpus: 1000"),
+        ({"step": 10**400}, "a.step: 1000"),
         ({"slo": 3}, "a.slo: 3: expected a table of objectives such as {latency = 0.2}"),
         ({"slo": {}}, "a.slo: {}: expected a table of objectives"),
         ({"slo": {"latecy": 1}}, "a.slo.latecy: expected only the keys latency, first_token, per_token; did"),
@@ -186,6 +188,8 @@ def test_bad_keys_of_token_services(keys: dict[str, Any], told: str) -> None:
         ({"seconds": [[True, 0.1]]}, f"a.seconds[0]: [True, 0.1]: {PAIR}"),
         ({"seconds": [[0, 0.1]]}, "a.seconds[0]: [0, 0.1]: expected a batch size >= 1"),
         ({"seconds": [[1, 0.0]]}, f"a.seconds[0]: [1, 0.0]: {SECONDS} > 0"),
+        ({"seconds": [[10**400, 1]]}, "a.seconds[0]: [1000"),
+        ({"seconds": [[1, 10**400]]}, "a.seconds[0]: [1, 1000"),
         ({"seconds": [[1, float("nan")]]}, f"a.seconds[0]: [1, nan]: {SECONDS} > 0"),
         ({"seconds": [[4, 0.1], [4, 0.2]]}, "a.seconds[1]: [4, 0.2]: expected a batch size above 4, that"),
         ({"seconds": [[1, 0.2], [4, 0.1]]}, "a.seconds[1]: [4, 0.1]: expected seconds that do not fall"),

@@ -266,8 +266,9 @@ class _Reader(NamedTuple):
                 raise self.error(key, form.rule, hint=f"{why} needs it" if why else _PAGE)
             return form.default
         value = self.table[key]
-        types = (int,) if form.whole else (int, float)
-        good = isinstance(value, types) and not isinstance(value, bool) and math.isfinite(value)
+        good = isinstance(value, int) and not isinstance(value, bool)
+        if not form.whole and isinstance(value, float):
+            good = math.isfinite(value)
         if not good or value < form.low or (form.above and value == form.low):
             raise self.error(key, form.rule, show_toml(value))
         if value > form.high:
@@ -348,7 +349,7 @@ def _batches(reader: _Reader) -> tuple[tuple[int, float], ...]:
         size, seconds = pair
         if not 1 <= size <= MOST:
             raise reader.error(key, "a batch size >= 1" if size < 1 else f"a batch size <= {MOST}", pair)
-        if not (math.isfinite(seconds) and 0 < seconds <= _LONGEST):
+        if not 0 < seconds <= _LONGEST:
             raise reader.error(key, f"{_POSITIVE.rule} and <= {_LONGEST}", pair)
         if made and size <= made[-1][0]:
             raise reader.error(key, f"a batch size above {made[-1][0]}, that of the pair before", pair)
