@@ -64,7 +64,8 @@ def inspect(
     Published figures of the trace stand beside them, so that an incomplete file shows. Rows that break a rule
     of the job table are counted by reason and left out; `replay` rejects a table that has any.
 
-    Of requests it shows the rate over time, bursts, and lengths in tokens (docs/serving.md).
+    Of requests it shows the rate over time, bursts, and lengths in tokens: mean, median, p90, p95, p99, max
+    (docs/serving.md).
 
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
