@@ -225,10 +225,9 @@ impl<'a> Sweep<'a> {
             self.rates.push(0.0);
         } else {
             self.running[slot.index()] = own;
-            self.rates[slot.index()] = 0.0;
         }
         self.watch(slot);
-        self.touch(slot);
+        self.touch(slot, 0.0);
         slot
     }
 
@@ -265,35 +264,25 @@ impl<'a> Sweep<'a> {
 
     fn leave(&mut self, slot: Slot, now: f64) {
         self.count(slot, now);
-        self.send(slot, 0.0);
-        self.touch(slot);
+        self.touch(slot, 0.0);
         self.fabric.leave(slot);
         self.pauses.remove(slot.number());
         self.dirty.retain(|&other| other != slot);
         self.free.push(slot);
     }
 
-    /// Marks the uplinks that a stay crosses as changed.
-    fn touch(&mut self, slot: Slot) {
+    /// Notes what a stay sends from now on, bytes/s, on the uplinks that it crosses, which have changed.
+    fn touch(&mut self, slot: Slot, rate: f64) {
+        let before = std::mem::replace(&mut self.rates[slot.index()], rate);
+        let more = (rate * GRAINS) as i128 - (before * GRAINS) as i128;
         for link in self.fabric.uplinks_of(slot) {
             let load = &mut self.loads[link as usize];
+            load.sum += more;
             if !std::mem::replace(&mut load.is_new, true) {
                 self.new.push(link);
             }
             if !std::mem::replace(&mut load.is_newest, true) {
                 self.newest.push(link);
-            }
-        }
-    }
-
-    /// Changes what a stay sends, bytes/s.
-    fn send(&mut self, slot: Slot, rate: f64) {
-        let before = std::mem::replace(&mut self.rates[slot.index()], rate);
-        if before != rate {
-            let more = (rate * GRAINS) as i128 - (before * GRAINS) as i128;
-            self.touch(slot);
-            for link in self.fabric.uplinks_of(slot) {
-                self.loads[link as usize].sum += more;
             }
         }
     }
@@ -329,7 +318,9 @@ impl<'a> Sweep<'a> {
                 let own = &mut self.running[slot.index()];
                 (own.idles, own.tier) = (idles, tier);
             }
-            self.send(slot, rate);
+            if rate != self.rates[slot.index()] {
+                self.touch(slot, rate);
+            }
         }
         self.dirty = dirty;
         let now = self.clock.seconds(now);

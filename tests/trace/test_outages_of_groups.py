@@ -86,7 +86,7 @@ def test_numbers_of_a_frame() -> None:
         ),
         (
             "rack,pod,down_at,up_at\n0,east,1,2\n",
-            "row 1 (line 2), column pod: east: expected a server or a pod, one of them; leave one of the two",
+            "row 1 (line 2), column pod: east: expected a server, a rack or a pod, one of them; leave",
         ),
         (
             "pod,down_at,up_at\neast,1,2\nwset,1,2\n",

@@ -65,12 +65,12 @@ def with_groups(
         frame = frame.with_columns(pl.lit(None, pl.String).alias(server))
     cells = frame[server].cast(pl.String)
     cells = cells.set(cells == "", None)
-    taken, other = cells.is_not_null(), "server"
+    taken, others_said = cells.is_not_null(), "a server"
     faults, found = [], dict[object, list[range]]()
     for name in tiers:
         given = named[name].is_not_null()
         known = named[name].is_in([*groups[name]])
-        wrong = [(given & taken, f"a {other} or a {name}, one of them", "leave one of the two empty")]
+        wrong = [(given & taken, f"{others_said} or a {name}, one of them", "leave one of the two empty")]
         unknown = given & ~known
         near = did_you_mean(str(named[name][unknown.arg_max() or 0]), groups[name])
         what = f"the name or the index, from 0, of a {name} of the cluster"
@@ -79,7 +79,7 @@ def with_groups(
             if rows.any():
                 faults.append(Fault(name, rows, frame[name], expected, expected, hint))
         taken |= given
-        other = f"server or a {name}" if other == "server" else f"{other} or a {name}"
+        others_said += f", a {name}"
         marks = _MARK + name + _MARK + named[name]
         found |= {f"{_MARK}{name}{_MARK}{group}": servers for group, servers in groups[name].items()}
         cells = marks.zip_with(given & known, cells)
