@@ -62,7 +62,7 @@ class RunResult:
     timeline.parquet. log: time, verb, job, server, gpus. vcs: held_while_submitting (GPU-seconds). asleep:
     server, from, until, by, by_what (who woke it). drained: server, time, gpus (from when on nobody held so
     many GPUs of a server that drained). climbs: job, rung, time, loss, went_on (NaN where it never
-    did). replicas: service, server, wanted, start, end, ended. loads: service, time, replicas, as the run
+    did). replicas: service, number, server, wanted, start, serves_from, drains_from, end, ended. loads: service, time, replicas, as the run
     saw them.
     """
 

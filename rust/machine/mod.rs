@@ -35,6 +35,7 @@ mod searches;
 mod services;
 mod sharing;
 mod sleep;
+mod standstill;
 mod stays;
 #[cfg(test)]
 mod tests;
@@ -79,13 +80,6 @@ impl Watch for Unwatched {
 
 /// Instants between two calls of the watch.
 const WATCH_EVERY: u64 = 1024;
-/// While no stay reaches an end, this many passes plus two per job show that the run makes no progress. Twice as many
-/// where jobs hold half a GPU, since their service grows half as fast.
-const IDLE_PASSES: u64 = 1000;
-/// The number of fruitless decisions from outside allowed in a row. A thousand times as many where another event comes
-/// by then.
-const MOST_IN_VAIN: u64 = 10_000;
-const MORE_IN_VAIN: f64 = 1000.0;
 
 /// Why a run stopped for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +190,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Livelock` where the policy ends
     /// stay after stay without progress; any error of the watch.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
-        let jobs = self.state.jobs.len();
         // The policy, or an eviction, may end stays.
         let counting = P::STOPS || P::OUTSIDE || self.state.preemptible.is_some();
         if std::mem::take(&mut self.asked) {
@@ -205,8 +198,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         loop {
             let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
-            // Once all jobs are gone, no such change matters.
-            let next = if self.state.gone < jobs { next.min(self.next_change) } else { next };
+            // Once the run is over, no such change matters.
+            let next = if self.state.is_over() { next } else { next.min(self.next_change) };
             let Some(end) = self.state.next_end(next.min(until)) else {
                 watch.tick(self.state.gone)?;
                 continue;
@@ -220,7 +213,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 }
                 return Ok(Pause::Until);
             }
-            if now == f64::INFINITY || self.is_idling(jobs) {
+            if now == f64::INFINITY || self.is_idling() {
                 break;
             }
             if counting && self.is_time_to_count(now) {
@@ -232,7 +225,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             self.events(now, counting);
             if P::OUTSIDE && self.policy.asks(&self.state) {
-                self.check_patience(jobs)?;
+                self.check_patience()?;
                 self.asked = true;
                 return Ok(Pause::Asks);
             }
@@ -242,7 +235,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
         }
         watch.tick(self.state.gone)?;
-        if self.state.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
+        if self.state.is_over() { Ok(Pause::Done) } else { Err(self.stuck()) }
     }
 
     /// Advances to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
@@ -289,7 +282,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 break;
             }
         }
-        if changes && self.state.gone < self.state.jobs.len() {
+        if changes && !self.state.is_over() {
             self.change_servers();
             self.take_loads();
             self.next_change = self.change_after();
@@ -394,51 +387,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.next_arrival = self.arrival_of(self.arrived);
         }
         Ok(())
-    }
-
-    /// Ends a run whose decisions from outside repeat without effect.
-    fn check_patience(&mut self, jobs: usize) -> Result<()> {
-        if self.fruitless_decisions == 0 {
-            self.quiet_since = self.state.now;
-        }
-        self.fruitless_decisions += 1;
-        if self.fruitless_decisions <= MOST_IN_VAIN || self.state.gone == jobs {
-            return Ok(());
-        }
-        let passed = self.state.now - self.quiet_since;
-        let comes = self.next_arrival.min(self.next_change) - self.state.now;
-        if self.state.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
-            self.fruitless_decisions = 0;
-            return Ok(());
-        }
-        Err(self.stuck())
-    }
-
-    /// Returns whether passes repeat without any possible effect.
-    fn is_idling(&mut self, jobs: usize) -> bool {
-        if !P::STOPS || P::OUTSIDE {
-            return false;
-        }
-        let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
-        self.idle_passes = if nothing_comes && self.state.is_stalled() { self.idle_passes + 1 } else { 0 };
-        let enough = IDLE_PASSES + 2 * (jobs - self.state.gone) as u64;
-        self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
-    }
-
-    /// Names the job of the lowest row that runs without progress or waits. A job with a rate of 0 beside another comes
-    /// first.
-    fn stuck(&self) -> Error {
-        let row = |job: Job| self.rows[job.index()] as usize;
-        if let Some((row, partner)) = self.state.starved().map(|(job, other)| (row(job), row(other))).min() {
-            return Error::Starved { row, partner, time: self.state.seconds() };
-        }
-        let stalled = self.state.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
-        let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
-        let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
-        if P::OUTSIDE && running && !self.state.is_stalled() {
-            return Error::Paused { row, time: self.state.seconds() };
-        }
-        Error::Stuck { row, running, time: self.state.seconds() }
     }
 
     /// Returns every waiting job.

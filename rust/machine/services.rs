@@ -136,7 +136,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 
     /// Starts waiting replicas as far as GPUs allow.
     pub(super) fn place_replicas(&mut self) {
-        if self.state.gone() == self.state.jobs.len() {
+        if self.state.is_over() {
             return;
         }
         let mut at = 0;
@@ -275,6 +275,8 @@ impl<S: Speed> ClusterState<'_, S> {
             server,
             wanted,
             start: self.now,
+            serves_from: self.now,
+            drains_from: f64::NAN,
             end: f64::NAN,
             ended: ReplicaEnded::EndOfRun,
         };
@@ -308,7 +310,9 @@ impl<S: Speed> ClusterState<'_, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
         }
-        self.out.serving.replicas.push(Replica { end: self.now, ended, ..replica });
+        // It gives its GPUs back as it begins to drain.
+        let drains_from = if ended == ReplicaEnded::Surplus { self.now } else { f64::NAN };
+        self.out.serving.replicas.push(Replica { drains_from, end: self.now, ended, ..replica });
     }
 
     /// Ends the replicas on a server that goes down. Their services want others from now on.

@@ -16,6 +16,10 @@ pub struct Replica {
     pub wanted: f64,
     /// From when, s.
     pub start: f64,
+    /// From when it takes requests, s.
+    pub serves_from: f64,
+    /// From when it takes no more, since its service wants fewer, s; NaN if it never did.
+    pub drains_from: f64,
     /// Until when, s; the end of the run if it was not over.
     pub end: f64,
     /// Why it ended.
@@ -54,7 +58,8 @@ impl Serving {
     /// Converts clock time into seconds.
     pub(super) fn convert_times(&mut self, seconds: &impl Fn(f64) -> f64) {
         for replica in &mut self.replicas {
-            for time in [&mut replica.wanted, &mut replica.start, &mut replica.end] {
+            let Replica { wanted, start, serves_from, drains_from, end, .. } = replica;
+            for time in [wanted, start, serves_from, drains_from, end] {
                 *time = seconds(*time);
             }
         }

@@ -315,6 +315,8 @@ fn replicas<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDi
     table.of("server", rows, |replica| replica.server.number())?;
     table.of("wanted", rows, |replica| replica.wanted)?;
     table.of("start", rows, |replica| replica.start)?;
+    table.of("serves_from", rows, |replica| replica.serves_from)?;
+    table.of("drains_from", rows, |replica| replica.drains_from)?;
     table.of("end", rows, |replica| replica.end)?;
     table.of("ended", rows, |replica| replica.ended as u8)?;
     Ok(table.0)

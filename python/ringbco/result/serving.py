@@ -44,9 +44,9 @@ class OfService:
 class Serving:
     """What became of the services of a run; times in seconds.
 
-    names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start, end,
-    ended: of each replica: its service by number, which of it in order of starts, since when it was wanted,
-    and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
+    names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start,
+    serves_from, drains_from, end, ended: of each replica: its service by number, which of it in order of
+    starts, since when it was wanted, when it took requests (NaN: never), and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
     GPU-seconds lent to training. largest: GPUs that services would hold with their largest numbers.
     """
 
@@ -57,6 +57,8 @@ class Serving:
     server: NDArray[np.uint32]
     wanted: NDArray[np.float64]
     start: NDArray[np.float64]
+    serves_from: NDArray[np.float64]
+    drains_from: NDArray[np.float64]
     end: NDArray[np.float64]
     ended: NDArray[np.uint8]
     load_service: NDArray[np.uint32]
@@ -77,6 +79,8 @@ class Serving:
             own["server"],
             own["wanted"],
             own["start"],
+            own["serves_from"],
+            own["drains_from"],
             own["end"],
             own["ended"],
             loads["service"],
@@ -94,17 +98,16 @@ class Serving:
         first = np.searchsorted(service, service)  # of each service
         # What would have ended after the run ended with it.
         ended = np.where(self.end[order] <= last, self.ended[order], REPLICA_ENDED.index("end of run"))
-        end = pl.Series(np.minimum(self.end[order], last))
+        drains_from = np.where(self.end[order] <= last, self.drains_from[order], np.nan)
         columns = {
             "service": pl.Series(self.names, dtype=pl.String).gather(service),
             "replica": np.arange(order.size) - first,
             "server": self.server[order],
             "num_gpus": self.gpus[service],
             "start_time": self.start[order],
-            "end_time": end,
-            # It serves from its start on, and gives its GPUs back at once.
-            "serves_from": self.start[order],
-            "drains_from": end.set(pl.Series(ended != REPLICA_ENDED.index("surplus")), None),
+            "end_time": np.minimum(self.end[order], last),
+            "serves_from": pl.Series(self.serves_from[order]).fill_nan(None),
+            "drains_from": pl.Series(drains_from).fill_nan(None),
             "ended": pl.Series(REPLICA_ENDED, dtype=pl.String).gather(pl.Series(ended)),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
