@@ -99,6 +99,8 @@ pub enum Cause {
     Surplus,
     /// A replica ends with its server.
     Failed,
+    /// A replica begins to drain.
+    Drains,
     /// A trial continues from a rung.
     WentOn,
     /// A trial waits at a rung.
@@ -117,6 +119,7 @@ impl Cause {
         Self::None,
         Self::Surplus,
         Self::Failed,
+        Self::Drains,
         Self::WentOn,
         Self::Paused,
         Self::Ended,
@@ -131,6 +134,7 @@ impl Cause {
             Self::None => "",
             Self::Surplus => "surplus",
             Self::Failed => "failed",
+            Self::Drains => "drains",
             Self::WentOn => "went on",
             Self::Paused => "paused",
             Self::Ended => "ended",

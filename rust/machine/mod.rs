@@ -29,6 +29,7 @@ mod protect;
 mod queries;
 mod quota_usage;
 mod requested_gpus;
+mod requests;
 mod rollback;
 mod saves;
 mod searches;
@@ -177,11 +178,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         time.map_or(f64::INFINITY, |&time| self.state.clock.arrival(time))
     }
 
-    /// Returns when the next outage begins or ends, or a load changes. `run` decides whether that matters.
+    /// Returns when the next outage begins or ends, or a service wants or gives up replicas. `run` decides whether that matters.
     fn change_after(&self) -> f64 {
-        let outage = self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
-        let load = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
-        outage.min(load)
+        let service = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
+        service.min(self.next_outage())
+    }
+
+    fn next_outage(&self) -> f64 {
+        self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at())
     }
 
     /// Runs every instant up to `until` (machine time).
@@ -192,6 +196,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         // The policy, or an eviction, may end stays.
         let counting = P::STOPS || P::OUTSIDE || self.state.preemptible.is_some();
+        let serves = self.state.services.is_some();
         if std::mem::take(&mut self.asked) {
             self.last_decision = (self.arrived, self.state.out.stay_log.records.len());
             self.decide()?;
@@ -205,6 +210,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 continue;
             };
             let now = end.min(next);
+            if serves && self.ends_with_requests(now.min(until)) {
+                continue;
+            }
             if now > until {
                 if P::OUTSIDE && until > self.state.now {
                     self.state.now = until;
@@ -213,7 +221,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 }
                 return Ok(Pause::Until);
             }
-            if now == f64::INFINITY || self.is_idling() {
+            if now == f64::INFINITY || self.is_idling() || (serves && self.has_ticks_alone(now, end)) {
                 break;
             }
             if counting && self.is_time_to_count(now) {
@@ -223,7 +231,16 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.state.gone)?;
             }
+            let (is_mere_tick, moves) = (serves && self.is_mere_tick(now, end), self.state.replica_moves());
             self.events(now, counting);
+            if is_mere_tick {
+                let is_quiet = self.state.replica_moves() == moves;
+                self.note_quiet(is_quiet);
+                if is_quiet {
+                    // No event to a policy.
+                    continue;
+                }
+            }
             if P::OUTSIDE && self.policy.asks(&self.state) {
                 self.check_patience()?;
                 self.asked = true;
@@ -254,8 +271,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let is_new = now > self.state.now;
         self.state.now = now;
         self.state.delays.pass_time(self.state.clock.seconds(now));
-        let before = (self.state.gone, self.arrived);
-        let changes = self.next_change <= now;
+        let before = (self.state.gone, self.arrived, self.state.replica_moves());
+        let mut changes = self.next_change <= now;
         self.trials_changed = false;
         loop {
             while let Some((time, slot)) = self.state.ends.peek()
@@ -282,7 +299,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 break;
             }
         }
-        if changes && !self.state.is_over() {
+        let answers = serves && self.state.answers();
+        let ticks = answers && self.tick(changes);
+        if answers {
+            changes = false;
+        } else if changes && !self.state.is_over() {
             self.change_servers();
             self.take_loads();
             self.next_change = self.change_after();
@@ -317,12 +338,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         // A refused trial no longer holds up its search.
         self.judge_trials();
-        let comes = (serves || counting) && (changes || before != (self.state.gone, self.arrived));
+        let after = (self.state.gone, self.arrived, self.state.replica_moves());
+        let comes = (serves || counting) && (changes || before != after);
         if counting && comes {
             self.begin_count();
         }
         // A pass alone gives a replica no reason to try again: it is up to the policy which passes change nothing.
-        if serves && (comes || self.trials_changed) {
+        if serves && (comes || ticks || self.trials_changed) {
             self.place_replicas();
         }
         if self.state.protects() {

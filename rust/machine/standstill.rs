@@ -28,7 +28,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             return Ok(());
         }
         let passed = self.state.now - self.quiet_since;
-        let comes = self.next_arrival.min(self.next_change) - self.state.now;
+        let comes = self.next_arrival.min(self.coming()) - self.state.now;
         if self.state.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
             self.fruitless_decisions = 0;
             return Ok(());
@@ -41,15 +41,20 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         if !P::STOPS || P::OUTSIDE {
             return false;
         }
-        let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
+        let nothing_comes = self.next_arrival.min(self.coming()) == f64::INFINITY;
         self.idle_passes = if nothing_comes && self.state.is_stalled() { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (self.state.jobs.len() - self.state.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
     }
 
     /// Names the job of the lowest row that runs without progress or waits. A job with a rate of 0 beside another comes
-    /// first.
-    pub(super) fn stuck(&self) -> Error {
+    /// first; where none runs, a service with requests that nobody answers.
+    pub(super) fn stuck(&mut self) -> Error {
+        if !self.state.is_busy()
+            && let Some(service) = self.state.unanswered()
+        {
+            return Error::Unanswered { service, time: self.state.seconds() };
+        }
         let row = |job: Job| self.rows[job.index()] as usize;
         if let Some((row, partner)) = self.state.starved().map(|(job, other)| (row(job), row(other))).min() {
             return Error::Starved { row, partner, time: self.state.seconds() };

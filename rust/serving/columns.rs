@@ -1,8 +1,7 @@
 //! The columns of requests and of their answers.
 //!
-//! Invariant: a request without an answer has no finish (NaN). A copy of answers has no rows, and writing to it does
-//! nothing, so a copied run costs no columns. For example, of two requests of which the first is answered at 5 s,
-//! `finish` is 5 and NaN.
+//! Invariant: a request without an answer has no finish (NaN). Writing to answers without rows does nothing. For
+//! example, of two requests of which the first is answered at 5 s, `finish` is 5 and NaN.
 
 use super::keys::Kind;
 use crate::error::{Error, Result};
@@ -27,7 +26,7 @@ pub struct Requests<'a> {
 pub const NO_REPLICA: u32 = u32::MAX;
 
 /// Who answered what, one row per request. Of a request without an answer times are NaN.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     /// The number of the replica among those of its service.
     pub replica: Vec<u32>,
@@ -49,7 +48,7 @@ pub(super) struct Arrivals<'a> {
 }
 
 impl<'a> Requests<'a> {
-    fn check(&self, kinds: &[Kind]) -> Result<()> {
+    pub(super) fn check(&self, kinds: &[Kind]) -> Result<()> {
         let rows = self.arrival.len();
         let has_tokens = kinds.iter().any(|kind| matches!(kind, Kind::Tokens(_)));
         let columns = [
@@ -95,10 +94,9 @@ impl<'a> Requests<'a> {
         u64::from(self.input_tokens[row]) + u64::from(self.output_tokens[row])
     }
 
-    /// Returns the requests of each service.
-    pub(super) fn arrivals(self, kinds: &[Kind]) -> Result<Vec<Arrivals<'a>>> {
-        self.check(kinds)?;
-        let mut lengths = vec![0; kinds.len()];
+    /// Returns the requests of each of so many services.
+    pub(super) fn arrivals(self, services: usize) -> Vec<Arrivals<'a>> {
+        let mut lengths = vec![0; services];
         for &service in self.service {
             lengths[service as usize] += 1;
         }
@@ -112,7 +110,7 @@ impl<'a> Requests<'a> {
                 rows.sort_by(|one, other| arrival(one).total_cmp(&arrival(other)));
             }
         }
-        Ok(arrivals.into_iter().map(|rows| Arrivals { requests: self, rows: rows.into() }).collect())
+        arrivals.into_iter().map(|rows| Arrivals { requests: self, rows: rows.into() }).collect()
     }
 }
 
@@ -170,11 +168,5 @@ impl Answers {
             self.first_token[row] = f64::NAN;
             self.replica[row] = NO_REPLICA;
         }
-    }
-}
-
-impl Clone for Answers {
-    fn clone(&self) -> Self {
-        Self::default()
     }
 }

@@ -15,12 +15,14 @@
 mod batch;
 mod columns;
 mod dispatcher;
+mod given;
 mod keys;
 mod scale;
 mod service;
 mod tokens;
 
 pub use columns::{Answers, NO_REPLICA, Requests};
+pub use given::{Answering, ServiceKeys};
 pub use keys::{Batch, Kind, Tokens};
 pub use scale::{Autoscaler, Target};
 
@@ -40,8 +42,8 @@ pub struct Placed {
     pub speed: f64,
 }
 
-/// The services of a run. A copy goes on alike, and keeps no columns.
-#[derive(Clone, Debug)]
+/// The services of a run. A clone goes on alike, and keeps no columns of answers: it costs little.
+#[derive(Debug)]
 pub struct Serving<'a> {
     services: Vec<Service<'a>>,
     answers: Answers,
@@ -53,14 +55,30 @@ pub struct Serving<'a> {
 impl<'a> Serving<'a> {
     /// Returns services at the beginning, in the order of `kinds`.
     pub fn new(kinds: Vec<Kind>, requests: Requests<'a>) -> Result<Self> {
-        kinds.iter().try_for_each(Kind::check)?;
-        let arrivals = requests.arrivals(&kinds)?;
-        Ok(Self {
+        check(&kinds, requests)?;
+        Ok(Self::of(kinds, requests))
+    }
+
+    /// Returns the same of checked ones.
+    fn of(kinds: Vec<Kind>, requests: Requests<'a>) -> Self {
+        let arrivals = requests.arrivals(kinds.len());
+        Self {
             services: kinds.into_iter().zip(arrivals).map(|(kind, arrivals)| Service::new(kind, arrivals)).collect(),
             answers: Answers::new(requests.arrival.len()),
             now: f64::NEG_INFINITY,
             is_open: false,
-        })
+        }
+    }
+
+    /// Returns who answered what so far.
+    #[must_use]
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// Gives a clone the answers of what it is a clone of.
+    pub fn keep(&mut self, answers: Answers) {
+        self.answers = answers;
     }
 
     /// Returns the next instant at which a request arrives, is taken or is answered, or a replica begins to serve;
@@ -87,8 +105,11 @@ impl<'a> Serving<'a> {
         (self.now, self.is_open) = (now, true);
     }
 
-    /// Does the rest of the instant of [`run_until`](Self::run_until).
+    /// Does the rest of the instant of [`run_until`](Self::run_until), if it is still to be done.
     pub fn settle(&mut self) {
+        if !self.is_open {
+            return;
+        }
         for service in &mut self.services {
             service.settle(self.now, &mut self.answers);
         }
@@ -159,4 +180,15 @@ impl<'a> Serving<'a> {
     pub fn into_answers(self) -> Answers {
         self.answers
     }
+}
+
+impl Clone for Serving<'_> {
+    fn clone(&self) -> Self {
+        Self { services: self.services.clone(), answers: Answers::default(), ..*self }
+    }
+}
+
+fn check(kinds: &[Kind], requests: Requests<'_>) -> Result<()> {
+    kinds.iter().try_for_each(Kind::check)?;
+    requests.check(kinds)
 }

@@ -69,6 +69,7 @@ class Outcome:
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services,
     fair_shares: those of the run, if it was given any.
     replicas: one row per replica of a service; None for a run without services.
+    latency: one row per service and sample; requests: one per request, if asked for; None without requests.
     servers: one row per change of a server; None where none may go down or sleep.
     links: one row per uplink and sample at which what it carries is new; None without tiers.
     stays_written: one row per stay; None where no stay may end before its job is done, `stays` has it always.
@@ -91,6 +92,8 @@ class Outcome:
     services: pl.DataFrame | None = None
     fair_shares: pl.DataFrame | None = None
     replicas: pl.DataFrame | None = None
+    latency: pl.DataFrame | None = None
+    requests: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None

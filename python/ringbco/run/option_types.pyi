@@ -117,8 +117,18 @@ class Options(TypedDict, total=False):
     its end. Default: 0.
     """
     services: object | None
-    """Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica.
-    Default: none.
+    """Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica. With
+    --requests, a TOML file: a table for each service says how its replicas answer
+    (docs/serving.md). Default: none.
+    """
+    requests: object | None
+    """Requests that the services answer: latency, TTFT, TPOT, attainment of SLOs. Columns: service,
+    arrival, input_tokens, output_tokens, cached_tokens; Azure's and BurstGPT's traces are read
+    as they are. Needs --services FILE.toml (docs/serving.md). Default: none.
+    """
+    request_rows: bool
+    """Also write requests.parquet: replica, start, first token and finish of each request. Default:
+    false.
     """
     sleep_after: float
     """Seconds after which a server with no GPU held sleeps and draws no power; inf: never. Default:

@@ -22,10 +22,10 @@ from ringbco.result.why_asked import Asked, Said, Wait, waits_of
 from ringbco.result.why_record import Record, job_table
 from ringbco.result.why_story import row_of, tell
 from ringbco.run.again import is_ours, settings
+from ringbco.run.copies import copies_of
 from ringbco.run.custom_policy import Policy, RankPolicy, guarded
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.simulation import Simulation, keys_of, prepared_of
-from ringbco.trace.side_tables import KINDS
 
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
@@ -109,10 +109,8 @@ def _setup(record: Record, policy: str | None) -> Setup:
     """The run, ready to be repeated. Raises as `settings` and `prepare` do."""
     outcome = record.outcome
     given, parameters = settings(outcome.run, Path(RUN), policy)
-    for option, kind in KINDS.items():
-        copy = kind.copies(lambda table: getattr(outcome, table) if outcome.has(table) else None)
-        if copy is not None:
-            given[option] = copy
+    copies = copies_of(outcome.run, lambda table: getattr(outcome, table) if outcome.has(table) else None)
+    given |= {name: copy for name, copy in copies.items() if copy is not None}
     assert record.found.table is not None
     return prepare(
         record.found.table,

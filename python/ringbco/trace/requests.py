@@ -88,6 +88,7 @@ class Requests(SideTable):
     failed: int = 0
 
     form: ClassVar[Form] = Form("requests", "requests", COLUMNS, ("arrival",), instants=("arrival",))
+    is_copied: ClassVar[bool] = False
 
     @classmethod
     def read(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -190,12 +190,14 @@ _COUNTS: Final = Services.form._replace(
 class ServingFile:
     """The services of a serving file, in the order of their tables.
 
-    source: the file. sha256: of its bytes; None for a document that is no file.
+    source: the file. sha256: of its bytes; None for a document that is no file. document: what it says, with
+    pairs [time, replicas], s, in place of names of tables.
     """
 
     services: tuple[ServiceKeys, ...]
     source: str
     sha256: str | None = None
+    document: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -207,10 +209,12 @@ class ServingFile:
         naming file, key, value and what was expected.
         """
         if isinstance(given, Mapping):
-            return cls(_services(given, "<services>", Path(), epoch), "<services>")
+            services = _services(given, "<services>", Path(), epoch)
+            return cls(services, "<services>", None, _whole(given, services))
         source = os.fspath(given)
         document = read_toml(given, hint="with requests, services are a TOML file, one table per service")
-        return cls(_services(document, source, Path(source).parent, epoch), source, sha256_of(given))
+        services = _services(document, source, Path(source).parent, epoch)
+        return cls(services, source, sha256_of(given), _whole(document, services))
 
     @property
     def names(self) -> list[str]:
@@ -245,6 +249,16 @@ class ServingFile:
                     value=least,
                     hint="count seconds",
                 )
+
+
+def _whole(document: Mapping[str, Any], services: Sequence[ServiceKeys]) -> dict[str, dict[str, Any]]:
+    """A document that names no other file."""
+    whole = {name: dict(table) for name, table in document.items()}
+    for service in services:
+        if isinstance(service.scale, FileScale):
+            rows = service.scale.table.select("time", "replicas").rows()
+            whole[service.name]["counts"] = [[*row] for row in rows]
+    return whole
 
 
 class _Reader(NamedTuple):
@@ -387,6 +401,8 @@ def _scale(reader: _Reader, scale: str, gpus: int, folder: Path, epoch: datetime
             raise reader.error("min", told, numbers["min"])
         return TargetScale(**numbers)
     counts = reader.table.get("counts", ABSENT)
+    if isinstance(counts, list):
+        return FileScale(reader.file, _pairs(reader, counts))
     if not isinstance(counts, str) or not counts:
         told = "the name of a Parquet or CSV file beside this one, with service, time and replicas"
         missing = counts is ABSENT
@@ -394,6 +410,21 @@ def _scale(reader: _Reader, scale: str, gpus: int, folder: Path, epoch: datetime
         raise reader.error("counts", told, counts if missing else show_toml(counts), hint)
     path = os.fspath(folder / counts)
     return FileScale(path, _counts(reader, path, gpus, epoch))
+
+
+def _pairs(reader: _Reader, counts: list[Any]) -> pl.DataFrame:
+    """A table of counts that stands in the document, as pairs [time, replicas]."""
+    rule = "pairs [time, replicas] of rising times, such as [[0, 2], [3600, 5]]"
+    before = -1.0
+    for at, pair in enumerate(counts):
+        good = isinstance(pair, list) and [*map(type, pair)] in ([int, int], [float, int])
+        if not (good and before < pair[0] <= _LONGEST and pair[0] >= 0 and 0 <= pair[1] <= MOST):
+            raise reader.error(f"counts[{at}]", rule, pair)
+        before = pair[0]
+    if not counts:
+        raise reader.error("counts", rule, counts)
+    schema = {"service": pl.String(), "time": pl.Float64(), "replicas": pl.UInt32()}
+    return pl.DataFrame([(reader.name, float(time), n) for time, n in counts], schema, orient="row")
 
 
 def _counts(reader: _Reader, path: str, gpus: int, epoch: datetime | None) -> pl.DataFrame:

@@ -134,6 +134,8 @@ class SideTable:
 
     form: ClassVar[Form]
     """What it has to be, whatever is known."""
+    is_copied: ClassVar[bool] = True
+    """Whether a result keeps a copy; of another table run.toml says where it is, as of the job table."""
 
     @classmethod
     def mark(cls) -> Mark:
@@ -175,12 +177,12 @@ class SideTable:
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The copies of it in an outcome, by name."""
-        return {self.form.table: self.copied}
+        return {self.form.table: self.copied} if self.is_copied else {}
 
     @classmethod
     def copies(cls, find: Callable[[str], _Copy | None]) -> _Copy | list[_Copy] | None:
         """What `read` makes it of again. find: gives the copy of that name, None where there is none."""
-        return find(cls.form.table)
+        return find(cls.form.table) if cls.is_copied else None
 
     @property
     def copied(self) -> pl.DataFrame:
