@@ -17,7 +17,7 @@ from ringbco.units import duration
 CLUSTER: Final = "16x8"
 WEEK: Final = 7 * DAY
 JOBS, LOAD, LONGEST = 5_500, 1.8, DAY
-"""What `generate` is asked for; the jobs of at most a day come in a week and fill about 0.6 of 128 GPUs."""
+"""What `generate` is asked for: the jobs of at most a day, spread over a week, fill 0.6 of 128 GPUs."""
 RATE: Final = 5.0
 """Requests a second of each service, on average over the week."""
 SEEDS: Final = (1, 2, 3)
@@ -48,7 +48,9 @@ SCALES: Final[Mapping[str, Mapping[str, Any]]] = {
 def week_of_jobs(seed: int) -> JobTable:
     """Training."""
     table = generate("philly", JOBS, seed, gpus=128, load=LOAD)
-    return from_frame(table.frame.filter(pl.col("duration") <= LONGEST), table.source, table.metadata)
+    frame = table.frame.filter(pl.col("duration") <= LONGEST)
+    at = pl.col("submit_time")
+    return from_frame(frame.with_columns(at * (WEEK / at.max())), table.source, table.metadata)
 
 
 def week_of_requests(seed: int, rate: float) -> pl.DataFrame:

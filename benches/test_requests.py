@@ -34,7 +34,7 @@ REPLICA = {
 def test_engine(
     requests: int, replicas: int, most: float, tmp_path: Path, benchmark: BenchmarkFixture
 ) -> None:
-    """Engine time on one core, s, and the most memory of the process, which reads the requests from a file."""
+    """Engine time on one core, s, and the most memory of the process that replays a file of requests."""
     file = tmp_path / "requests.parquet"
     # Each replica has 2.5 requests a second.
     asked = ["--requests", str(requests), "--rate", str(2.5 * replicas), "--seed", "1", "-o", str(file)]
