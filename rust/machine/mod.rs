@@ -226,7 +226,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 }
                 return Ok(Pause::Until);
             }
-            if now == f64::INFINITY || self.is_idling() {
+            if now == f64::INFINITY || self.is_idling(now) {
                 break;
             }
             if counting && self.is_time_to_count(now) {

@@ -29,7 +29,8 @@ pub(super) struct Answering<'a> {
     changes: Vec<Load>,
     /// Whether a tick has moved no replica, and since then no job has come or gone.
     is_quiet: bool,
-    is_over: bool,
+    /// When the run ended, once it has.
+    over: Option<f64>,
 }
 
 impl<'a> Answering<'a> {
@@ -45,8 +46,13 @@ impl<'a> Answering<'a> {
             scalers: given.services.iter().map(|keys| keys.target.map(Autoscaler::new)).collect(),
             changes: Vec::new(),
             is_quiet: false,
-            is_over: false,
+            over: None,
         }
+    }
+
+    /// Returns when the run ended, if it has.
+    pub(super) fn over(&self) -> Option<f64> {
+        self.over
     }
 
     pub(super) fn startup(&self, service: usize) -> f64 {
@@ -128,6 +134,7 @@ impl Services<'_> {
     fn comes_at(&mut self, now: f64) -> f64 {
         let others = self.next_load().min(self.next_drained());
         let Some(answering) = &mut self.answering else { return others };
+        answering.engine.run_until(now);
         answering.engine.settle_by(now);
         if answering.next_tick() < f64::INFINITY && !(answering.is_quiet && answering.is_settled()) {
             return now;
@@ -141,14 +148,15 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// has ended so.
     #[cold]
     pub(super) fn ends_with_requests(&mut self, now: f64) -> bool {
-        let gone = self.state.gone == self.state.jobs.len();
+        let (gone, since) = (self.state.gone == self.state.jobs.len(), self.state.now);
         let Some(answering) = self.state.answering() else { return false };
-        if !gone || answering.is_over {
+        if !gone || answering.over.is_some() {
             return false;
         }
         let Some(last) = answering.answered_by(now).filter(|&last| last < now) else { return false };
-        answering.is_over = true;
-        self.state.now = self.state.now.max(last);
+        let end = last.max(since);
+        answering.over = Some(end);
+        self.state.now = end;
         true
     }
 
@@ -193,7 +201,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         if let Some(answering) = self.state.answering()
             && gone
         {
-            answering.is_over |= answering.answered_by(now).is_some();
+            answering.over = answering.over.or(answering.answered_by(now).map(|_| now));
         }
         if !changes || self.state.is_over() {
             return false;
@@ -257,7 +265,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[cold]
     pub(super) fn has_requests(&self) -> bool {
         let answering = self.services.as_ref().and_then(|services| services.answering.as_ref());
-        answering.is_some_and(|answering| !answering.is_over)
+        answering.is_some_and(|answering| answering.over.is_none())
     }
 
     /// Returns the number of times that replicas got or gave back GPUs.
