@@ -167,7 +167,7 @@ class Answered:
                 # At the end of the run nothing is wanted any more.
                 "replicas_wanted": np.where(self.times < self.end, wanted, 0),
             }
-            frames.append(pl.DataFrame(columns).cast(pl.Schema(LATENCY_SCHEMA)).select(LATENCY_SCHEMA))
+            frames.append(pl.DataFrame(columns).cast(pl.Schema(LATENCY_SCHEMA)).select(*LATENCY_SCHEMA))
         told = pl.concat(frames)
         return told.with_columns(pl.col(name).fill_nan(None) for name in ("p50_latency", "p99_latency"))
 
