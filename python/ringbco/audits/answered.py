@@ -130,11 +130,9 @@ class Looker:
         more = (given - 1.0) * each + context * given * (given - 1.0) / 2.0
         self._soon(rows.finish - rows.first, more, "the tokens after it")
         alone = (given == 1) & (rows.finish != rows.first)
-        self._blame(
-            alone, lambda i: f"finishes at {number(rows.finish[i])} s, and not with its only token"
-        )
+        self._blame(alone, lambda i: f"finishes at {number(rows.finish[i])} s, and not with its only token")
         self._room(np.ones(rows.at.size, np.int64), keys.max_running, "requests", "max_running")
-        self._room(rows.taken + given, keys.kv_tokens, "tokens", "kv_tokens")
+        self._room(rows.taken + rows.given, keys.kv_tokens, "tokens", "kv_tokens")
 
     def _soon(self, took: Floats, least: Floats, what: str) -> None:
         slack = RELATIVE * least + 4.0 * self.rows.ulp
@@ -199,7 +197,9 @@ class Looker:
         oldest = np.minimum.reduceat(rows.arrival[order], head)
         self._blame(
             (size < largest) & (start[head] < oldest + keys.max_wait),
-            lambda i: f"its batch is not full, and its oldest request has waited less than {keys.max_wait:g} s",
+            lambda i: (
+                f"its batch is not full, and its oldest request has waited less than {keys.max_wait:g} s"
+            ),
             some,
         )
 
@@ -242,7 +242,8 @@ def _rows(facts: Facts, answering: Answering, place: int) -> Rows:
     on[there] = row[by[there]]
 
     def of(name: str) -> Floats:
-        return replicas[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[on]
+        column: Floats = replicas[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[on]
+        return column
 
     finish = answers.finish[at]
     server = np.minimum(replicas["server"].to_numpy()[on], answering.quickness.size - 1)
@@ -279,9 +280,11 @@ def _check_run(check: Check, facts: Facts, answering: Answering) -> None:
         )
         serving = float(np.nansum((replicas.end - replicas.serves)[own]))
         least = busy(answers, asked.service == place) / serving if serving > 0 else 0.0
-        known = isinstance(share, int | float)
+        fits = share is None and serving == 0.0
+        if isinstance(share, int | float):
+            fits = least * (1.0 - RELATIVE) <= share <= 1.0 + RELATIVE
         check.expect(
-            holds=(known and least * (1 - RELATIVE) <= share <= 1 + RELATIVE) or (share is None and serving == 0),
+            holds=fits,
             message=f"summary.json: {service.name}: busy_share is {show_value(share)}; expected"
             f" {number(least)} to 1",
         )

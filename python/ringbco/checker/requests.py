@@ -102,9 +102,7 @@ def cut(replicas: Replicas, own: Bools, drain: float) -> Bools:
 def busy(answers: Answers, own: Bools) -> float:
     """Seconds in which a replica had a request of some: they run without a gap until all are answered."""
     order = np.lexsort((answers.start[own], answers.replica[own]))
-    replica, start, finish = (
-        each[own][order] for each in (answers.replica, answers.start, answers.finish)
-    )
+    replica, start, finish = (each[own][order] for each in (answers.replica, answers.start, answers.finish))
     seconds = 0.0
     for first, last in pairwise(np.append(np.flatnonzero(np.diff(replica, prepend=-1)), replica.size)):
         until = np.maximum.accumulate(finish[first:last])
@@ -171,9 +169,7 @@ def _spread(name: str, values: Floats | None, *, known: bool) -> dict[str, Any]:
     return dict(zip(keys, told, strict=True))
 
 
-def _attained(
-    service: Service, measured: Mapping[str, Floats | None], *, known: bool
-) -> dict[str, Any]:
+def _attained(service: Service, measured: Mapping[str, Floats | None], *, known: bool) -> dict[str, Any]:
     """The share of requests that meet each objective, and all of them."""
     if not service.slo:
         return {}
@@ -186,8 +182,7 @@ def _attained(
         met.append(np.zeros(0) if values is None else np.isnan(values) | (values <= most))
     shares = [np.all(met, axis=0), *met]
     return {
-        name: float(np.mean(each)) if each.size else None
-        for name, each in zip(names, shares, strict=True)
+        name: float(np.mean(each)) if each.size else None for name, each in zip(names, shares, strict=True)
     }
 
 
@@ -220,7 +215,11 @@ def latency_table(
         parts.append(part)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = [service.name for service in answering.services for _ in range(times.size)]
-    table: Table = {"service": pl.Series(names, dtype=pl.String), "time": np.tile(times, len(parts)), **columns}
+    table: Table = {
+        "service": pl.Series(names, dtype=pl.String),
+        "time": np.tile(times, len(parts)),
+        **columns,
+    }
     untold = {
         column: np.repeat([each[of] for each in unknown], times.size)
         for of, of_kind in enumerate((("arrivals",), ("p50_latency", "p99_latency"), ("queued", "running")))

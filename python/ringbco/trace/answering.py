@@ -141,6 +141,7 @@ def _loads(keys: ServiceKeys) -> pl.DataFrame:
 
 
 def most_replicas(keys: ServiceKeys) -> int:
+    """The most that a service may want."""
     scale = keys.scale
     if isinstance(scale, TargetScale):
         return scale.max
