@@ -41,6 +41,7 @@ class Served:
     end: Floats
     number: Ints
     drains: Floats
+    ended: pl.Series
     longest: Floats | None
 
     @property
@@ -103,6 +104,7 @@ def read(facts: Facts) -> Served | None:
         column("end_time", np.float64),
         column("replica", np.int64),
         replicas["drains_from"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        replicas["ended"],
         None if answering is None else np.array([service.drain for service in own_services], np.float64),
     )
 
@@ -173,6 +175,9 @@ def _of_drains(found: Served, known: Bools) -> Iterator[tuple[Bools, str]]:
     yield found.drains < found.start, "drains before it starts"
     yield found.drains > found.end, "drains after its end"
     yield found.end > found.drains + longest, "drains for longer than its service lets it"
+    never, ended = np.isnan(found.drains), found.ended.cast(pl.String)
+    yield never & (ended == "surplus").to_numpy(), "ends as surplus, and does not drain"
+    yield ~never & (ended == "end of run").to_numpy(), "drains, and ends with the run"
 
 
 def _faults(check: Check, facts: Facts, found: Served, service: int) -> Iterator[tuple[float, str]]:
