@@ -87,7 +87,7 @@ def ask(
 
 
 def _is_known(record: Record, policy: str | None) -> bool:
-    """Whether the policy is at hand. Raises UsageError for one that is not needed."""
+    """Whether the policy is given, or ours. Raises UsageError for one that is not needed."""
     ours = record.planned or is_ours(record.policy)
     if policy is not None and ours:
         raise UsageError(f"option policy: {policy}: expected none: the result is of {record.policy}")
