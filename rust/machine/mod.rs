@@ -210,8 +210,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 continue;
             };
             let now = end.min(next);
-            if serves && self.ends_with_requests(now.min(until)) {
-                continue;
+            if serves {
+                if self.has_ticks_alone(now, end) {
+                    break;
+                }
+                if self.ends_with_requests(now.min(until)) {
+                    continue;
+                }
             }
             if now > until {
                 if P::OUTSIDE && until > self.state.now {
@@ -221,7 +226,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 }
                 return Ok(Pause::Until);
             }
-            if now == f64::INFINITY || self.is_idling() || (serves && self.has_ticks_alone(now, end)) {
+            if now == f64::INFINITY || self.is_idling(now) {
                 break;
             }
             if counting && self.is_time_to_count(now) {
@@ -233,13 +238,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             let (is_mere_tick, moves) = (serves && self.is_mere_tick(now, end), self.state.replica_moves());
             self.events(now, counting);
-            if is_mere_tick {
-                let is_quiet = self.state.replica_moves() == moves;
-                self.note_quiet(is_quiet);
-                if is_quiet {
-                    // No event to a policy.
-                    continue;
-                }
+            if is_mere_tick && self.state.replica_moves() == moves {
+                // No event to a policy.
+                continue;
             }
             if P::OUTSIDE && self.policy.asks(&self.state) {
                 self.check_patience()?;
@@ -346,6 +347,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         // A pass alone gives a replica no reason to try again: it is up to the policy which passes change nothing.
         if serves && (comes || ticks || self.trials_changed) {
             self.place_replicas();
+        }
+        if answers {
+            let is_still = before == (self.state.gone, self.arrived, self.state.replica_moves());
+            self.note_quiet(is_still, ticks);
         }
         if self.state.protects() {
             self.state.end_protections(is_new);

@@ -25,13 +25,12 @@ pub(super) struct Answering<'a> {
     speeds: &'a [f64],
     /// Of each service that wants as many replicas as its requests need.
     scalers: Vec<Option<Autoscaler>>,
-    /// What each service wants, since when, and when that last changed.
-    wanted: Vec<(u32, f64)>,
-    /// Every change of it.
+    /// Every change of what a service wants.
     changes: Vec<Load>,
-    /// Whether nothing but ticks came at the latest instant, and no replica moved there.
+    /// Whether a tick has moved no replica, and since then no job has come or gone.
     is_quiet: bool,
-    is_over: bool,
+    /// When the run ended, once it has.
+    over: Option<f64>,
 }
 
 impl<'a> Answering<'a> {
@@ -40,17 +39,20 @@ impl<'a> Answering<'a> {
         for (most, keys) in most.iter_mut().zip(&given.services) {
             *most = u64::max(*most, keys.target.map_or(0, |target| target.max.into()));
         }
-        let first = |keys: &ServiceKeys| (keys.target.map_or(0, |target| target.min), 0.0);
         Self {
             engine: given.engine(),
             services: &given.services,
             speeds: &given.speeds,
             scalers: given.services.iter().map(|keys| keys.target.map(Autoscaler::new)).collect(),
-            wanted: given.services.iter().map(first).collect(),
             changes: Vec::new(),
             is_quiet: false,
-            is_over: false,
+            over: None,
         }
+    }
+
+    /// Returns when the run ended, if it has.
+    pub(super) fn over(&self) -> Option<f64> {
+        self.over
     }
 
     pub(super) fn startup(&self, service: usize) -> f64 {
@@ -62,9 +64,11 @@ impl<'a> Answering<'a> {
     }
 
     /// Returns whether more ticks change nothing, if nothing else happens.
-    fn is_settled(&self, now: f64) -> bool {
-        let mut services = self.services.iter().zip(&self.wanted);
-        services.all(|(keys, &(_, since))| keys.target.is_none_or(|target| now - since > target.down_after))
+    fn is_settled(&self) -> bool {
+        let mut scalers = self.scalers.iter().enumerate();
+        scalers.all(|(service, scaler)| {
+            scaler.as_ref().is_none_or(|scaler| scaler.is_settled(self.engine.unanswered(service)))
+        })
     }
 
     /// A replica is placed now.
@@ -93,18 +97,8 @@ impl<'a> Answering<'a> {
 
     /// Notes what a service wants from now on.
     fn note(&mut self, load: Load) {
-        let Load { service, time, replicas } = load;
-        let (before, since) = &mut self.wanted[service as usize];
-        if *before != replicas {
-            (*before, *since) = (replicas, time);
-        }
-        if self
-            .changes
-            .iter()
-            .rev()
-            .find(|change| change.service == service)
-            .is_none_or(|last| last.replicas != replicas)
-        {
+        let last = self.changes.iter().rev().find(|change| change.service == load.service);
+        if last.is_none_or(|last| last.replicas != load.replicas) {
             self.changes.push(load);
         }
     }
@@ -140,10 +134,11 @@ impl Services<'_> {
     fn comes_at(&mut self, now: f64) -> f64 {
         let others = self.next_load().min(self.next_drained());
         let Some(answering) = &mut self.answering else { return others };
-        if !(answering.is_quiet && answering.is_settled(now)) {
+        answering.engine.run_until(now);
+        answering.engine.settle_by(now);
+        if answering.next_tick() < f64::INFINITY && !(answering.is_quiet && answering.is_settled()) {
             return now;
         }
-        answering.engine.settle();
         others.min(answering.engine.next_at())
     }
 }
@@ -153,14 +148,15 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// has ended so.
     #[cold]
     pub(super) fn ends_with_requests(&mut self, now: f64) -> bool {
-        let gone = self.state.gone == self.state.jobs.len();
+        let (gone, since) = (self.state.gone == self.state.jobs.len(), self.state.now);
         let Some(answering) = self.state.answering() else { return false };
-        if !gone || answering.is_over {
+        if !gone || answering.over.is_some() {
             return false;
         }
         let Some(last) = answering.answered_by(now).filter(|&last| last < now) else { return false };
-        answering.is_over = true;
-        self.state.now = self.state.now.max(last);
+        let end = last.max(since);
+        answering.over = Some(end);
+        self.state.now = end;
         true
     }
 
@@ -205,7 +201,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         if let Some(answering) = self.state.answering()
             && gone
         {
-            answering.is_over |= answering.answered_by(now).is_some();
+            answering.over = answering.over.or(answering.answered_by(now).map(|_| now));
         }
         if !changes || self.state.is_over() {
             return false;
@@ -245,10 +241,11 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         ticks
     }
 
-    /// Notes whether nothing but a tick came at this instant. moves: of replicas before it.
-    pub(super) fn note_quiet(&mut self, is_quiet: bool) {
+    /// Notes whether ticks change anything. is_still: whether no replica has moved at this instant, and no job has come
+    /// or gone.
+    pub(super) fn note_quiet(&mut self, is_still: bool, ticks: bool) {
         if let Some(answering) = self.state.answering() {
-            answering.is_quiet = is_quiet;
+            answering.is_quiet = is_still && (ticks || answering.is_quiet);
         }
     }
 }
@@ -268,7 +265,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[cold]
     pub(super) fn has_requests(&self) -> bool {
         let answering = self.services.as_ref().and_then(|services| services.answering.as_ref());
-        answering.is_some_and(|answering| !answering.is_over)
+        answering.is_some_and(|answering| answering.over.is_none())
     }
 
     /// Returns the number of times that replicas got or gave back GPUs.

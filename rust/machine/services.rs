@@ -389,18 +389,20 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn serving(&mut self) -> Serving {
         let Some(mut services) = self.services.take() else { return Serving::default() };
         let mut serving = std::mem::take(&mut self.out.serving);
+        let over = services.answering.as_ref().and_then(|answering| answering.over());
+        let end = over.unwrap_or(self.now);
         for Running { mut replica, .. } in services.running {
-            replica.end = self.now;
+            replica.end = end;
             if let Some(answering) = &mut services.answering {
                 answering.end(&mut replica);
             }
             serving.replicas.push(replica);
             if let Some(sleep) = &mut self.sleep {
-                sleep.give_back(&[(replica.server, 1)], self.now, self.clock);
+                sleep.give_back(&[(replica.server, 1)], end, self.clock);
             }
         }
         match services.answering {
-            Some(answering) => answering.tell(&mut serving, self.now),
+            Some(answering) => answering.tell(&mut serving, end),
             None => serving.loads = services.loads,
         }
         serving.lent = services.lent;

@@ -36,13 +36,19 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         Err(self.stuck())
     }
 
-    /// Returns whether passes repeat without any possible effect.
-    pub(super) fn is_idling(&mut self) -> bool {
+    /// Returns whether passes repeat without any possible effect. next: the next instant.
+    pub(super) fn is_idling(&mut self, next: f64) -> bool {
         if !P::STOPS || P::OUTSIDE {
             return false;
         }
-        let nothing_comes = self.next_arrival.min(self.coming()) == f64::INFINITY;
-        self.idle_passes = if nothing_comes && self.state.is_stalled() { self.idle_passes + 1 } else { 0 };
+        let answers = self.state.answers();
+        if answers && next == self.state.now {
+            return false; // requests have not seen all of this instant
+        }
+        let comes = if answers { self.next_arrival } else { self.next_arrival.min(self.next_change) };
+        let idles = comes == f64::INFINITY && self.state.is_stalled();
+        let idles = idles && (!answers || self.coming() == f64::INFINITY);
+        self.idle_passes = if idles { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (self.state.jobs.len() - self.state.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
     }

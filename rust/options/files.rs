@@ -29,10 +29,6 @@ pub(super) const REQUESTS: Entry = Entry::file("requests", "a Parquet or CSV fil
     .form("FILE")
     .panel(SERVICE_PANEL)
     .help("Requests that the services answer: latency, TTFT, TPOT, attainment of SLOs. Columns: service, arrival, input_tokens, output_tokens, cached_tokens; Azure's and BurstGPT's traces are read as they are. Needs --services FILE.toml (docs/serving.md).");
-pub(super) const REQUEST_ROWS: Entry = Entry::flag("request-rows")
-    .of(Users::Given(&["requests"]))
-    .panel(SERVICE_PANEL)
-    .help("Also write requests.parquet: replica, start, first token and finish of each request.");
 pub(super) const FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV file, or a frame, of shares")
     .form("FILE")
     .of(Users::Order(&[Order::Fairshare]))

@@ -143,6 +143,11 @@ options! {
         record_decisions: bool = false => Entry::flag("decisions")
             .panel(OUTPUT)
             .help("Record every decision in decisions.parquet: what starts, stops or is refused, when and where.");
+        /// Whether the caller keeps the answer of each request.
+        request_rows: bool = false => Entry::flag("request-rows")
+            .of(Users::Given(&["requests"]))
+            .panel(OUTPUT)
+            .help("Write requests.parquet: replica, start, first token and finish of each request (docs/serving.md).");
         /// How much each other share of its GPU slows a job down.
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
@@ -394,7 +399,6 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     replay.insert(before, (files::OUTAGES, Value::Absent));
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
     replay.insert(after_evict, (files::QUOTA, Value::Absent));
-    replay.insert(before + 4, (files::REQUEST_ROWS, Value::Flag(false)));
     replay.insert(before + 4, (files::REQUESTS, Value::Absent));
     replay.insert(before + 4, (files::SERVICES, Value::Absent));
     let after_half_life = 1 + replay.iter().position(|(entry, _)| entry.name == "half-life").unwrap_or_default();

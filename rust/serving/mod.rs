@@ -116,6 +116,13 @@ impl<'a> Serving<'a> {
         self.is_open = false;
     }
 
+    /// Does the same if that instant is not after `now`.
+    pub fn settle_by(&mut self, now: f64) {
+        if self.now <= now {
+            self.settle();
+        }
+    }
+
     /// A replica gets its GPUs. Returns its number among those of its service.
     pub fn place(&mut self, service: usize, placed: Placed) -> u32 {
         self.services[service].place(placed)

@@ -28,6 +28,8 @@ pub struct Autoscaler {
     keys: Target,
     wanted: u32,
     ticks: u64,
+    /// The requests of the latest tick, and what they desired.
+    latest: (u64, u32),
     recent: VecDeque<(f64, u32)>,
 }
 
@@ -35,13 +37,19 @@ impl Autoscaler {
     /// Returns the autoscaler before its first tick.
     #[must_use]
     pub fn new(keys: Target) -> Self {
-        Self { keys, wanted: keys.min, ticks: 0, recent: VecDeque::new() }
+        Self { keys, wanted: keys.min, ticks: 0, latest: (0, keys.min), recent: VecDeque::new() }
     }
 
     /// Returns how many replicas are wanted.
     #[must_use]
     pub fn wanted(&self) -> u32 {
         self.wanted
+    }
+
+    /// Returns whether as many replicas are wanted at every tick to come, if the requests stay as many.
+    #[must_use]
+    pub fn is_settled(&self, unanswered: u64) -> bool {
+        self.latest == (unanswered, self.wanted)
     }
 
     /// Returns when the next tick is, s.
@@ -58,6 +66,7 @@ impl Autoscaler {
         let is_near = w > 0 && (n / (f64::from(w) * target) - 1.0).abs() <= tolerance;
         // A number beyond a `u32` becomes its greatest.
         let desired = if is_near { w } else { (n / target).ceil() as u32 }.clamp(min, max);
+        self.latest = (unanswered, desired);
         while self.recent.back().is_some_and(|&(_, before)| before <= desired) {
             self.recent.pop_back();
         }

@@ -332,7 +332,7 @@ def prepare(
 def _told(chosen: Policy, values: Mapping[str, Any], columns: _core._Jobs) -> dict[str, Any]:
     """The options as the engine takes them."""
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    for name in (*WINDOW, "request_rows"):
+    for name in WINDOW:
         del told[name]
     for name, column in zip(BY_JOB, (columns["predicted"], columns["estimated"]), strict=True):
         if str(told[name]).startswith(COLUMN):
