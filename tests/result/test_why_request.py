@@ -219,8 +219,8 @@ def test_for_a_replica_that_drains(tmp_path: Path) -> None:
     assert fact(found, "request anew")["replicas"] == [1]
     assert fact(found, "request anew")["seconds"] == 4.0
     assert found.sentences[1] == (
-        "Replica 1 had taken it for 4.0 s when it ended 4.0 s after its arrival, having drained for 1.0 s, the"
-        " longest it may: the request began anew."
+        "Replica 1 had taken it for 4.0 s when it ended 4.0 s after its arrival, having drained for 1.0 s,"
+        " the longest it may: the request began anew."
     )
     assert waits(found) == {"max_running": 5.0}
 
