@@ -27,6 +27,21 @@ if TYPE_CHECKING:
     from ringbco.trace.serving import ServiceKeys
 
 
+def requests_of(outcome: Outcome) -> tuple[ServingFile, Requests]:
+    """The serving file of a run, and its requests, of which requests.parquet has a row each.
+
+    Raises InputError where the requests are not there, or have changed.
+    """
+    given = copies_of(outcome.run, lambda _: None)
+    serving = ServingFile.read(given["services"])
+    known = ReadContext.of(cluster_of(outcome.run), None, zero_of(outcome))
+    requests = Requests.read(given["requests"], known, serving=serving)
+    rows = outcome.requests
+    if rows is not None and not np.array_equal(rows["row"].to_numpy(), requests.rows):
+        raise InputError("a row for each request of run.toml", file="requests.parquet")
+    return serving, requests
+
+
 @dataclass(frozen=True)
 class RequestRecord:
     """A request and those of its service. place: among those; index: of the table of requests, from 0."""
@@ -60,14 +75,9 @@ class RequestRecord:
 
     @classmethod
     def _of(cls, outcome: Outcome, index: int) -> RequestRecord:
-        given = copies_of(outcome.run, lambda _: None)
-        serving = ServingFile.read(given["services"])
-        known = ReadContext.of(cluster_of(outcome.run), None, zero_of(outcome))
-        requests = Requests.read(given["requests"], known, serving=serving)
+        serving, requests = requests_of(outcome)
         rows = outcome.requests
         assert rows is not None
-        if not np.array_equal(rows["row"].to_numpy(), requests.rows):
-            raise InputError("rows of the requests of run.toml", file="requests.parquet")
         service, arrival, *columns = requests.columns(serving)
         number = int(service[index])
         own = np.flatnonzero(service == number)
