@@ -46,6 +46,10 @@ SERVICES: dict[str, dict[str, Any]] = {
     "rank": {"kind": "batch", "gpus": 1, "seconds": [[1, 0.5], [4, 0.8], [8, 1.5]], "max_wait": 0.5}
     | {"slo": {"latency": 1.5}, "scale": "fixed", "replicas": 2},
 }
+JOBS = pl.DataFrame(
+    {"job_id": ["a", "b"], "submit_time": [1.0, 3.0], "num_gpus": [2, 2], "duration": [30.0, 20.0]}
+)
+"""Two that are done before the last answer."""
 
 
 def requests() -> pl.DataFrame:
@@ -61,17 +65,10 @@ def requests() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def jobs() -> pl.DataFrame:
-    """Two that are done before the last answer."""
-    return pl.DataFrame(
-        {"job_id": ["a", "b"], "submit_time": [1.0, 3.0], "num_gpus": [2, 2], "duration": [30.0, 20.0]}
-    )
-
-
-def answered(folder: Path, *, rows: bool = True, **options: Any) -> Path:
+def answered(folder: Path, *, rows: bool = True, jobs: pl.DataFrame = JOBS, **options: Any) -> Path:
     """The result folder of the run, beside its tables."""
     (folder / "cluster.toml").write_text(CLUSTER, encoding="utf-8")
-    jobs().write_parquet(folder / "jobs.parquet")
+    jobs.write_parquet(folder / "jobs.parquet")
     requests().write_parquet(folder / "requests.parquet")
     outages = pl.DataFrame({"server": [1], "down_at": [33.0], "up_at": [36.0]})
     outcome = ringbco.replay(

@@ -34,9 +34,13 @@ SERIES: Final = {
     "replicas wanted": "#8A8F98",
 }
 """What is drawn over time, each with its colour."""
+LINES: Final = ("p50 latency", "p99 latency")
 FINEST: Final = 0.001
 """Seconds, of latencies that are told apart."""
 _MOST_SERVICES: Final = 6
+_FEWEST: Final = 12
+_REQUESTS: Final = 10
+"""Intervals of latency, and requests that each has on average where there are enough."""
 
 
 def answering(results: Results) -> dict[str, Outcome]:
@@ -64,30 +68,34 @@ def latency_over_time(results: Results) -> Iterator[Part]:
 
 
 def _means(rows: pl.DataFrame, first: float) -> pl.DataFrame:
-    """The samples of a service in even intervals: median p50, largest p99, mean numbers of replicas.
+    """The samples of a service in even intervals: series, day and value.
 
-    first: the first submission, s, from which days count.
+    Of latency the median p50 and the largest p99 (s), of replicas means. first: the first submission, s, from
+    which days count.
     """
     begin, end = float(rows["time"][0]), float(rows["time"][-1])
-    count = min(rows.height, intervals_each(1))
-    step = max(end - begin, 1e-9) / count
-    bucket = ((pl.col("time") - begin) / step).floor().clip(upper_bound=count - 1).alias("bucket")
-    return (
-        rows.lazy()
-        .group_by(bucket, maintain_order=True)
-        .agg(
-            pl.col("p50_latency").median().alias("p50 latency"),
-            pl.col("p99_latency").max().alias("p99 latency"),
-            # The last sample is at the end of the run, when nothing serves or is wanted any more.
-            *(
-                pl.col(f"replicas_{name}").filter(pl.col("time") < end).mean().alias(f"replicas {name}")
-                for name in ("serving", "wanted")
-            ),
-        )
-        .with_columns(day=(begin - first + pl.col("bucket") * step) / DAY)
-        .drop("bucket")
-        .collect()
-    )
+    most = min(rows.height, intervals_each(1))
+    few = min(most, max(_FEWEST, int(rows["arrivals"].sum()) // _REQUESTS))
+    told = {
+        "p50 latency": (few, pl.col("p50_latency").median()),
+        "p99 latency": (few, pl.col("p99_latency").max()),
+    }
+    for name in ("serving", "wanted"):
+        # The last sample is at the end of the run, when nothing serves or is wanted any more.
+        mean = pl.col(f"replicas_{name}").filter(pl.col("time") < end).mean()
+        told[f"replicas {name}"] = (most, mean)
+    frames = []
+    for series, (count, value) in told.items():
+        step = max(end - begin, 1e-9) / count
+        bucket = ((pl.col("time") - begin) / step).floor().clip(upper_bound=count - 1).alias("day")
+        means = rows.lazy().group_by(bucket, maintain_order=True).agg(value.alias("value"))
+        # A line goes through the middle of its interval, a step begins with it.
+        at = 0.5 if series in LINES else 0.0
+        day = (begin - first + (pl.col("day") + at) * step) / DAY
+        frames.append(means.select(pl.lit(series).alias("series"), day.alias("day"), "value").collect())
+        if series not in LINES:  # and ends with the run
+            frames.append(frames[-1].tail(1).with_columns(day=pl.lit((end - first) / DAY)))
+    return pl.concat(frames)
 
 
 def latencies(results: Results) -> Iterator[Part]:
