@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from conftest import SHARED
+from conftest import SHARED, Invoke
 from ringbco.errors import InputError
 from ringbco.result.tables import TABLES
 from ringbco.run.again import read_repeat
@@ -252,3 +252,25 @@ def test_virtual_clusters_and_shares_are_refused() -> None:
     shared = JOB.with_columns(gpu_share=0.5)
     with pytest.raises(ringbco.errors.UsageError, match="shares of a GPU"):
         replay(ASKED.head(1), {"chat": CHAT}, "2x4", shared, placement="best-fit")
+
+
+def test_a_sweep_a_bound_and_the_command_line_take_them(files: Path, invoke: Invoke) -> None:
+    base = {"trace": "jobs.parquet", "cluster": "3x4", "model": "fixed", "policy": "fifo"}
+    base |= {"requests": "requests.csv", "services": "serving.toml"}
+    lines = (f'{name} = "{value}"' for name, value in base.items())
+    (files / "s.toml").write_text("\n".join(["[base]", *lines, "[grid]", "seed = [1, 2]", ""]))
+    swept = ringbco.sweep(files / "s.toml", files / "out").frame
+    made = run(files).summary
+    assert swept["mean_jct"].to_list() == [made["mean_jct"]] * 2
+    assert swept["p99_latency.chat"].to_list() == [made["services"][0]["p99_latency"]] * 2
+    given = {"requests": files / "requests.csv", "services": files / "serving.toml"}
+    assert 0 < ringbco.bound(BUSY, "3x4", model="fixed", **given).mean_jct <= made["mean_jct"]
+    options = [word for name, path in given.items() for word in (f"--{name}", path)]
+    told = invoke(
+        *("replay", files / "jobs.parquet", "--cluster", "3x4", "--policy", "fifo", "--model", "fixed"),
+        *(*options, "--json", "-o", files / "r"),
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["services"] == made["services"]
+    again = invoke("replay", "--again", files / "r")
+    assert again.returncode == 0, again.stderr

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from ringbco.trace.requests import Requests
 
 _HOUR: Final = 3_600.0
-_NAMES: Final = {"latency": "latency", "first_token": "time to first token", "per_token": "time per token"}
+_NAMES: Final = {
+    "latency": "latency",
+    "first_token": "time to first token (TTFT)",
+    "per_token": "time per output token (TPOT)",
+}
 _TITLES: Final = {"mean": "mean", **{key: key.replace("_", ".") for key in PERCENTS}}
 
 
