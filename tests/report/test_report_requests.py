@@ -64,7 +64,7 @@ def test_latency_and_replicas_over_time(outcome: Outcome) -> None:
     wanted = data.filter(series="replicas wanted")
     assert (wanted["value"][0], wanted["value"][-1]) == (3.0, 1.0)
     assert wanted["day"][-1] * DAY == pytest.approx(end - first)
-    serving = data.filter(series="replicas serving").filter((c("day") * DAY).is_between(33.6, 39.0))
+    serving = data.filter(series="replicas serving").filter((c("day") * DAY).is_between(33.0, 38.0))
     assert set(serving["value"]) == {2.0}
 
 
@@ -99,27 +99,28 @@ def test_distributions_are_those_of_the_rows(outcome: Outcome) -> None:
             assert np.mean(seconds <= value * (1 + 1e-9)) == pytest.approx(share, abs=0.01)
 
 
-def test_gpus_lent(tmp_path: Path) -> None:
-    """Four GPUs of 16 are kept from services, whatever they hold; the rest is lent while jobs hold it."""
-    jobs = {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [8], "duration": [100.0]}
-    folder = answered(tmp_path, jobs=pl.DataFrame(jobs), outages=None, sample=0.5)
-    outcome = Outcome.read(folder)
+@pytest.mark.parametrize("server", [None, 2])
+def test_gpus_lent(tmp_path: Path, server: int | None) -> None:
+    """Of 16 GPUs 12 are services' at most; what jobs hold of those, with a server down too, is lent."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": list("abcdef"),
+            "submit_time": 0.0,
+            "num_gpus": 1,
+            "duration": [20.0 + 6 * n for n in range(6)],
+        }
+    )
+    down = None
+    if server is not None:
+        down = pl.DataFrame({"server": [server], "down_at": [10.0], "up_at": [30.0]})
+    outcome = Outcome.read(answered(tmp_path, jobs=jobs, outages=down, sample=0.125))
     (part,) = data_requests.lent({"own": outcome})
-    assert set(part.data["value"]) == {4.0}
-    hours = outcome.summary["gpu_hours_lent_to_training"]
-    assert hours * 3600 == pytest.approx(4.0 * outcome.summary["makespan"], rel=1e-9)
-
-
-def test_gpus_lent_of_servers_that_are_up(tmp_path: Path) -> None:
-    jobs = {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [6], "duration": [40.0]}
-    down = pl.DataFrame({"server": [3], "down_at": [10.0], "up_at": [30.0]})
-    outcome = Outcome.read(answered(tmp_path, jobs=pl.DataFrame(jobs), outages=down, sample=0.25))
-    assert outcome.outages is not None
-    (part,) = data_requests.lent({"own": outcome})
-    hours = outcome.summary["gpu_hours_lent_to_training"]
-    span = outcome.summary["makespan"]
-    assert part.data["value"].mean() == pytest.approx(hours * 3600 / span, rel=0.03)
-    assert part.data["value"].n_unique() > 1
+    lent = outcome.summary["gpu_hours_lent_to_training"] * 3600
+    samples = data_requests._lent(outcome)
+    assert float(samples.sum()) * 0.125 == pytest.approx(lent, rel=0.02)
+    assert lent > 0
+    assert part.data["value"].max() <= samples.max()
+    assert part.data["value"].n_unique() > 2
 
 
 # What is not there
