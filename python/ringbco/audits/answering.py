@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
     from ringbco.trace.jobs import JobTable
 
-NO_ROWS: Final = "not looked at: who answered which request, as the run wrote no rows (--request-rows)"
+NO_ROWS: Final = "not looked at: the run wrote no rows of requests (--request-rows)"
 
 
 def answering_of(outcome: Outcome, table: JobTable, cluster: Cluster) -> Answering | None:
