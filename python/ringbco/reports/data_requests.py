@@ -52,12 +52,12 @@ def latency_over_time(results: Results) -> Iterator[Part]:
     """p50 and p99 of latency.parquet, and replicas: a chart a service and result."""
     drawn, note = first_few(answering(results))
     for label, outcome in drawn.items():
-        assert outcome.latency is not None
-        names = outcome.latency["service"].unique(maintain_order=True).to_list()
+        latency = _answering(outcome)
+        names = latency["service"].unique(maintain_order=True).to_list()
         if len(names) > _MOST_SERVICES:
             note += f" Only the first {_MOST_SERVICES} of {len(names)} services are shown."
         for name in names[:_MOST_SERVICES]:
-            rows = outcome.latency.filter(pl.col("service") == name)
+            rows = latency.filter(pl.col("service") == name)
             title = f"Latency of {name}" + (f": {label}" if len(results) > 1 else "")
             if not rows["p50_latency"].is_not_null().any():
                 yield Part.none(f"No request of {name} was answered.", title=title)
@@ -67,6 +67,14 @@ def latency_over_time(results: Results) -> Iterator[Part]:
             note = ""
 
 
+def _answering(outcome: Outcome) -> pl.DataFrame:
+    """latency.parquet up to the first sample by which all requests were answered."""
+    assert outcome.latency is not None
+    answers = pl.col("p50_latency").is_not_null() | (pl.col("arrivals") > 0)
+    last = outcome.latency.filter(answers)["time"].max()
+    return outcome.latency if last is None else outcome.latency.filter(pl.col("time") <= last)
+
+
 def _means(rows: pl.DataFrame, first: float) -> pl.DataFrame:
     """The samples of a service in even intervals: series, day and value.
 
@@ -74,6 +82,8 @@ def _means(rows: pl.DataFrame, first: float) -> pl.DataFrame:
     which days count.
     """
     begin, end = float(rows["time"][0]), float(rows["time"][-1])
+    # At the end of the run nothing serves or is wanted any more.
+    on = (pl.col("time") < end) | (pl.col("replicas_serving") > 0)
     most = min(rows.height, intervals_each(1))
     few = min(most, max(_FEWEST, int(rows["arrivals"].sum()) // _REQUESTS))
     told = {
@@ -81,8 +91,7 @@ def _means(rows: pl.DataFrame, first: float) -> pl.DataFrame:
         "p99 latency": (few, pl.col("p99_latency").max()),
     }
     for name in ("serving", "wanted"):
-        # The last sample is at the end of the run, when nothing serves or is wanted any more.
-        mean = pl.col(f"replicas_{name}").filter(pl.col("time") < end).mean()
+        mean = pl.col(f"replicas_{name}").filter(on).mean()
         told[f"replicas {name}"] = (most, mean)
     frames = []
     for series, (count, value) in told.items():
@@ -93,7 +102,7 @@ def _means(rows: pl.DataFrame, first: float) -> pl.DataFrame:
         at = 0.5 if series in LINES else 0.0
         day = (begin - first + (pl.col("day") + at) * step) / DAY
         frames.append(means.select(pl.lit(series).alias("series"), day.alias("day"), "value").collect())
-        if series not in LINES:  # and ends with the run
+        if series not in LINES:  # and ends with the last answer
             frames.append(frames[-1].tail(1).with_columns(day=pl.lit((end - first) / DAY)))
     return pl.concat(frames)
 

@@ -248,7 +248,8 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     "Requests": (
         Row("requests-latency", "Latency over time",
             "Left: p50 and p99 of requests answered, of each interval its median p50 and largest p99. Right:"
-            " replicas.", data_requests.latency_over_time, against_replicas, {}, each=True, height=170),
+            " replicas. The axis ends with the last answer.",
+            data_requests.latency_over_time, against_replicas, {}, each=True, height=170),
         Row("requests-latencies", "Latency",
             "Share of requests with latency <= x: from arrival to last token.",
             data_requests.latencies, shapes.lines, {
