@@ -99,8 +99,6 @@ pub enum Cause {
     Surplus,
     /// A replica ends with its server.
     Failed,
-    /// A replica begins to drain.
-    Drains,
     /// A trial continues from a rung.
     WentOn,
     /// A trial waits at a rung.
@@ -111,6 +109,8 @@ pub enum Cause {
     OnArrival,
     /// A job is moved after those in the rows above, or resized once more, in the same pass.
     After,
+    /// A replica begins to drain.
+    Drains,
 }
 
 impl Cause {
@@ -119,12 +119,12 @@ impl Cause {
         Self::None,
         Self::Surplus,
         Self::Failed,
-        Self::Drains,
         Self::WentOn,
         Self::Paused,
         Self::Ended,
         Self::OnArrival,
         Self::After,
+        Self::Drains,
     ];
 
     /// Returns the name in tables; empty if there is nothing to add.
@@ -134,12 +134,12 @@ impl Cause {
             Self::None => "",
             Self::Surplus => "surplus",
             Self::Failed => "failed",
-            Self::Drains => "drains",
             Self::WentOn => "went on",
             Self::Paused => "paused",
             Self::Ended => "ended",
             Self::OnArrival => "on arrival",
             Self::After => "after the one above",
+            Self::Drains => "drains",
         }
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -274,3 +274,82 @@ def test_a_sweep_a_bound_and_the_command_line_take_them(files: Path, invoke: Inv
     assert json.loads(told.stdout)["services"] == made["services"]
     again = invoke("replay", "--again", files / "r")
     assert again.returncode == 0, again.stderr
+
+
+TYPED = """
+[gpu_types.slow]
+speed = 1.0
+price_per_hour = 2.0
+[gpu_types.fast]
+speed = 2.0
+price_per_hour = 4.0
+[[servers]]
+gpus = 1
+gpu_type = "slow"
+[[servers]]
+gpus = 1
+gpu_type = "fast"
+[[servers]]
+gpus = 1
+gpu_type = "slow"
+"""
+
+
+def test_a_gpu_type_is_as_fast_and_as_dear_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(TYPED)
+    service = {"kind": "batch", "gpus": 1, "seconds": [[1, 1.0]], "scale": "fixed", "replicas": 2}
+    asked = pl.DataFrame({"arrival": [0.0, 0.0]})
+    made = replay(asked, {"s": service}, str(tmp_path / "c.toml"))
+    assert made.requests is not None
+    assert made.requests.select("replica", "finish").rows() == [(0, 1.0), (1, 0.5)]
+    (own,) = made.summary["services"]
+    # Both replicas hold their GPUs for the second that the run lasts.
+    assert own["cost_per_1000_requests"] == pytest.approx(1000 * (2.0 + 4.0) / 3600 / 2)
+    assert own["busy_share"] == 0.75
+
+
+def test_draining_replicas_finish_and_jobs_get_their_gpus() -> None:
+    # Replica 1 has one request when it drains at 10, to 12; the job of 2 GPUs then starts.
+    service = {"kind": "batch", "gpus": 1, "seconds": [[1, 8.0]], "drain": 5.0, "scale": "file"}
+    service |= {"counts": [[0.0, 2], [10.0, 1], [13.0, 0], [20.0, 1]]}
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [1.0], "num_gpus": [1], "duration": [3.0]})
+    asked = pl.DataFrame({"arrival": [4.0, 4.0, 11.0]})
+    made = replay(asked, {"s": service}, "1x2", jobs.with_columns(preemptible=pl.lit(False)))
+    assert made.replicas is not None
+    columns = ("replica", "start_time", "serves_from", "drains_from", "end_time", "ended")
+    assert made.replicas.select(columns).rows() == [
+        (0, 0.0, 0.0, 13.0, 18.0, "surplus"),
+        (1, 0.0, 0.0, 10.0, 12.0, "surplus"),
+        (2, 20.0, 20.0, None, 28.0, "end of run"),
+    ]
+    assert made.requests is not None
+    # Replica 0 takes row 2 at 12 and would answer it at 20: at 18 it is given back.
+    assert made.requests.select("replica", "start", "finish").rows() == [
+        (0, 4.0, 12.0),
+        (1, 4.0, 12.0),
+        (2, 20.0, 28.0),
+    ]
+    assert made.jobs["start_time"].to_list() == [12.0]
+    (own,) = made.summary["services"]
+    assert own["begun_anew"] == 1
+    assert own["replica_seconds_wanted"] == 2 * 10.0 + 3.0 + 8.0
+    assert own["replica_seconds_served"] == 13.0 + 10.0 + 8.0
+    assert own["gpu_hours"] == pytest.approx((18.0 + 12.0 + 8.0) / 3600)
+
+
+def test_ticks_and_requests_are_no_events_to_a_policy() -> None:
+    class Counted(ringbco.Policy):
+        asked: ClassVar[list[float]] = []
+
+        def decide(self, state: ringbco.State) -> None:
+            Counted.asked.append(state.now)
+            for row in state.waiting:
+                state.start(row)
+
+    service = CHAT | {"min": 1, "max": 1, "every": 0.5}
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_time": [3.0, 8.0], "num_gpus": 1, "duration": 10.0})
+    ringbco.replay(
+        jobs, "1x4", Counted, model="fixed", requests=ASKED.filter(service="chat"), services={"chat": service}
+    )
+    # Jobs come at 3 and 8; the first is done at 13, and nobody is left to decide of at 18.
+    assert Counted.asked == [3.0, 8.0, 13.0]

@@ -129,7 +129,7 @@ class Answered:
 
     def of_service(self, number: int) -> Answers:
         """The answered requests of a service."""
-        own = np.flatnonzero(self._columns[0] == number)
+        own = self._rows_of(number)
         tokens = isinstance(self._keys(number).kind, TokenKind)
         return Answers(
             self._columns[1][own],
@@ -152,7 +152,7 @@ class Answered:
         """latency.parquet: one row per service and sample. changes: service, time (s) and replicas wanted."""
         frames = []
         for number, name in enumerate(self.services.names):
-            own, cut = self._columns[0] == number, self._columns[0][self.cut_short["row"]] == number
+            own, cut = self._rows_of(number), self._columns[0][self.cut_short["row"]] == number
             arrival = self._columns[1][own]
             start, finish = (self.answers[column][own] for column in ("start", "finish"))
             ended = self._before(finish)
@@ -174,6 +174,10 @@ class Answered:
             frames.append(pl.DataFrame(columns).cast(pl.Schema(LATENCY_SCHEMA)).select(*LATENCY_SCHEMA))
         told = pl.concat(frames)
         return told.with_columns(pl.col(name).fill_nan(None) for name in ("p50_latency", "p99_latency"))
+
+    def _rows_of(self, number: int) -> slice | NDArray[np.bool_]:
+        """The requests of a service; of the only one without a copy."""
+        return slice(None) if len(self.services.names) == 1 else self._columns[0] == number
 
     def _keys(self, number: int) -> ServiceKeys:
         return self.services.serving.services[number]

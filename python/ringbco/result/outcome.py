@@ -142,9 +142,17 @@ class Outcome:
         found: ringbco.Diff = ringbco._above("diff", self, other, by)
         return found
 
-    def why(self, job: str, jobs: TableLike | None = None, policy: str | None = None) -> ringbco.Story:
-        """What happened to a job, and why; times in seconds (docs/why.md).
+    def why(
+        self,
+        job: str | None = None,
+        jobs: TableLike | None = None,
+        policy: str | None = None,
+        *,
+        request: int | None = None,
+    ) -> ringbco.Story:
+        """What happened to a job, or to a request, and why; times in seconds (docs/why.md).
 
+        request: in place of a job, the row, from 0, of a request of the table of requests.
         jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
         With it the run is repeated as far as the story needs; without it the story says what the result
         tells, nothing of places in a queue, and nothing of jobs that never had GPUs.
@@ -156,7 +164,7 @@ class Outcome:
 
         print(*outcome.why("j17").sentences, sep="\n")
         """
-        found: ringbco.Story = ringbco._above("why", self, job, jobs, policy)
+        found: ringbco.Story = ringbco._above("why", self, job, jobs, policy, request)
         return found
 
     @property

@@ -122,8 +122,7 @@ class Serving:
 
         With requests the run may be longer than its jobs, and `replica` counts placements.
         """
-        if self.answered is not None:
-            last = self.answered.end
+        last = self.over(last)
         kept = np.flatnonzero(self.start < last)
         keys: list[NDArray[Any]] = [self.server, self.start, self.service]
         if self.answered is not None:
@@ -146,6 +145,10 @@ class Serving:
             "ended": pl.Series(REPLICA_ENDED, dtype=pl.String).gather(pl.Series(ended)),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
+
+    def over(self, last: float) -> float:
+        """When the run was over, s, of which the last job was at `last`."""
+        return last if self.answered is None else self.answered.end
 
     def numbered(self, decisions: pl.DataFrame) -> pl.DataFrame:
         """decisions.parquet with the numbers that replicas have in replicas.parquet, not by their starts."""

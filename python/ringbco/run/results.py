@@ -188,7 +188,7 @@ def _timeline(made: FinishedResult) -> Table:
         cluster,
         shares=shares,
         outages=down,
-        replicas=None if serving is None else serving.held(last),
+        replicas=None if serving is None else serving.held(serving.over(last)),
     )
 
 

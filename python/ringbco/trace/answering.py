@@ -74,7 +74,7 @@ class AnsweringServices(Services):
     @property
     def peak_gpus(self) -> int:
         """GPUs that all of them would hold, each with the most replicas that it may want."""
-        return sum(service.gpus * _most(service) for service in self.serving.services)
+        return sum(service.gpus * most_replicas(service) for service in self.serving.services)
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -140,7 +140,8 @@ def _loads(keys: ServiceKeys) -> pl.DataFrame:
     ).cast(pl.Schema(_SCHEMA))
 
 
-def _most(keys: ServiceKeys) -> int:
+def most_replicas(keys: ServiceKeys) -> int:
+    """The most that a service may want."""
     scale = keys.scale
     if isinstance(scale, TargetScale):
         return scale.max
