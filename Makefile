@@ -85,6 +85,8 @@ test-drawn: build ## random tests with many more cases, N of each (default 600),
 	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/*/test_%.py)
 	$(BIN)/python -W ignore tests/cases/files.py $(or $(N),600) target/drawn.txt
 	RINGBCO_DRAWN=target/drawn.txt cargo test --locked --no-default-features -- drawn
+	$(BIN)/python tests/cases/serving.py $(or $(N),600) target/serving.txt
+	RINGBCO_SERVING=target/serving.txt cargo test --locked --no-default-features -- serving
 	RINGBCO_CASES=$(or $(N),600) CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- slow_twin
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED

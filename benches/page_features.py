@@ -127,6 +127,26 @@ FEATURES: Final[Mapping[str, Feature]] = {
         {},
         {"services": _frame(service=["s", "s"], time=[0.0, 50.0], replicas=[1, 0], gpus_per_replica=[2, 2])},
     ),
+    "requests": Feature(
+        {},
+        {
+            "services": {
+                "s": {
+                    "kind": "batch",
+                    "gpus": 2,
+                    "seconds": [[1, 5.0]],
+                    "scale": "target",
+                    "min": 0,
+                    "max": 2,
+                    "target": 2,
+                    "every": 7,
+                    "down_after": 14,
+                }
+            },
+            "requests": _frame(arrival=[1.0, 1.0, 3.0, 20.0, 40.0]),
+            "request_rows": True,
+        },
+    ),
     "elastic": Feature({"min_gpus": [1] * 8, "max_gpus": [4] * 8}),
     "search": Feature({"group": ["g"] * 4 + [None] * 4}, {"search": "asha:eta=2,rungs=2"}),
     "virtual clusters": Feature({"vc": ["x", "y"] * 4}, servers=({"vc": "x"}, {"vc": "y"})),

@@ -32,6 +32,7 @@ import page_features
 import page_network
 import page_predictions
 import page_published
+import page_requests
 import page_sure
 import page_tiers
 import page_traces
@@ -340,6 +341,8 @@ ROWS: Final = (
     Row("priorities", "priorities", page_examples.priorities, TRACES),
     Row("priorities", "quotas", page_examples.quotas, TRACES),
     Row("services", "services", page_examples.services, TRACES),
+    Row("serving", "week", page_requests.week, slow=True),
+    Row("serving", "prompts", page_requests.prompts, TRACES),
     Row("outages", "outages", page_examples.outages, TRACES),
     Row("energy", "sleep", page_examples.energy, TRACES),
     Row("tiers", "oversubscription", page_tiers.oversubscription, slow=True),

@@ -109,6 +109,8 @@ pub enum Cause {
     OnArrival,
     /// A job is moved after those in the rows above, or resized once more, in the same pass.
     After,
+    /// A replica begins to drain.
+    Drains,
 }
 
 impl Cause {
@@ -122,6 +124,7 @@ impl Cause {
         Self::Ended,
         Self::OnArrival,
         Self::After,
+        Self::Drains,
     ];
 
     /// Returns the name in tables; empty if there is nothing to add.
@@ -136,6 +139,7 @@ impl Cause {
             Self::Ended => "ended",
             Self::OnArrival => "on arrival",
             Self::After => "after the one above",
+            Self::Drains => "drains",
         }
     }
 }

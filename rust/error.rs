@@ -113,6 +113,13 @@ pub enum Error {
         /// Time, s.
         time: f64,
     },
+    /// Nothing can ever change, and a request is not answered.
+    Unanswered {
+        /// The first service with such requests.
+        service: usize,
+        /// Time, s.
+        time: f64,
+    },
     /// Decisions from outside repeat without effect, and a running job has not reached the end of a pause.
     Paused {
         /// The lowest such row.
@@ -187,6 +194,7 @@ impl Error {
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } | Self::Paused { .. } => "stuck",
             Self::Starved { .. } => "starved",
+            Self::Unanswered { .. } => "unanswered",
             Self::Livelock { .. } => "futile",
             Self::Decision { .. } => "decision",
             Self::NoJobs => "no-jobs",
@@ -196,10 +204,11 @@ impl Error {
         }
     }
 
-    /// Returns the row at fault, if there is one.
+    /// Returns the row at fault, if there is one; the place of a service with requests without an answer.
     #[must_use]
     pub fn row(&self) -> Option<usize> {
         match self {
+            Self::Unanswered { service, .. } => Some(*service),
             Self::Value { row, .. }
             | Self::Oversize { row, .. }
             | Self::TooManyPods { row, .. }
@@ -274,6 +283,9 @@ impl fmt::Display for Error {
             }
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
+            }
+            Self::Unanswered { time, .. } => {
+                write!(f, "requests have no answer at {time} s, and nothing can change")
             }
             Self::Paused { time, .. } => write!(f, "makes no progress after {time} s and nothing can change"),
             Self::Starved { partner, time, .. } => {

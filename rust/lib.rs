@@ -15,6 +15,7 @@
 //! - `speed`: how fast a job runs on its GPUs. `cluster`: servers and GPUs.
 //! - [`decisions`]: what a policy decided, as data.
 //! - [`simulation`]: a run whose decisions come from outside.
+//! - [`serving`]: services that answer requests, beside the machine.
 //! - [`planner`]: the offline planner, Algorithm 1. [`pack`](mod@pack): which jobs fit if none ever leaves.
 //! - [`record`]: every stay and why it ended. [`outcome`]: result columns. [`bound`](mod@bound): a lower bound for any
 //!   schedule.
@@ -45,6 +46,7 @@ mod policy;
 pub mod record;
 pub mod replay;
 mod rng;
+pub mod serving;
 mod setting;
 pub mod simulation;
 mod speed;

@@ -4,6 +4,7 @@
 
 mod entry;
 mod facts;
+mod files;
 mod search;
 mod setting;
 mod table;

@@ -21,7 +21,7 @@ pub(crate) use links::{Carried, LinkLog, Spanned};
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
 pub use servers::{Asleep, Drained, Woken};
-pub use serving::{Replica, ReplicaEnded, Serving};
+pub use serving::{Answered, Replica, ReplicaEnded, Serving};
 
 /// The result of one cluster's run.
 #[derive(Clone, Debug)]
@@ -244,7 +244,7 @@ pub struct Knows {
 ///
 /// # Errors
 /// `Option` if that step makes more points than a timeline may have.
-fn sample_times(from: f64, to: f64, step: Option<f64>) -> Result<Vec<f64>> {
+pub(crate) fn sample_times(from: f64, to: f64, step: Option<f64>) -> Result<Vec<f64>> {
     Ok(match step {
         Some(step) => {
             let count = ((to - from) / step).floor() as u64;

@@ -46,8 +46,10 @@ from ringbco.trace.jobs import (
     write_jobs as write_jobs,
 )
 from ringbco.trace.outages import Outages as Outages
+from ringbco.trace.requests import Requests as Requests
 from ringbco.trace.services import Services as Services
 from ringbco.trace.synthetic import generate as generate
+from ringbco.trace.synthetic_requests import generate_requests as generate_requests
 
 __version__: str
 _Plots = Plots

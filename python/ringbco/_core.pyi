@@ -62,8 +62,11 @@ class RunResult:
     timeline.parquet. log: time, verb, job, server, gpus. vcs: held_while_submitting (GPU-seconds). asleep:
     server, from, until, by, by_what (who woke it). drained: server, time, gpus (from when on nobody held so
     many GPUs of a server that drained). climbs: job, rung, time, loss, went_on (NaN where it never
-    did). replicas: service, server, wanted, start, end, ended. loads: service, time, replicas, as the run
-    saw them.
+    did). replicas: service, number, server, wanted, start, serves_from, drains_from, end, ended, busy. loads:
+    service, time, replicas, as the run saw them; with requests, every change of what a service wants.
+    With requests also: requests, a row a request: replica, start, first_token, finish (s; NaN of none).
+    cut_short: row, start, end (attempts that a replica's end cut short). serving: begun_anew (by service),
+    end (of the run), time (of samples).
     """
 
     @property
@@ -209,6 +212,17 @@ def job_columns() -> list[list[str]]: ...
 _Outages = tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
 @type_check_only
+class _Requests(TypedDict):
+    services: list[tuple[Any, ...]]
+    """Of each: startup, drain; what batches take, and max_wait; keys of tokens; keys of the autoscaler."""
+    speeds: NDArray[np.float64]
+    service: NDArray[np.uint32]
+    arrival: NDArray[np.float64]
+    input_tokens: NDArray[np.uint32]
+    output_tokens: NDArray[np.uint32]
+    cached_tokens: NDArray[np.uint32]
+
+@type_check_only
 class _Cluster(TypedDict):
     server_gpus: NDArray[np.uint32]
     server_vc: NotRequired[NDArray[np.uint32] | None]
@@ -219,6 +233,7 @@ class _Cluster(TypedDict):
     services: NotRequired[
         tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
     ]
+    requests: NotRequired[_Requests | None]
     network: tuple[float, float, float, float, float, float]
     gpu_nics: NotRequired[bool]
     tiers: NotRequired[list[tuple[NDArray[np.uint32], float, float, float, float | None]]]

@@ -101,7 +101,7 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) preemptible: Option<Box<Preemptible>>,
     /// The stays protected from eviction and from a policy's stop, where any are.
     pub(super) protection: Option<Box<Protection>>,
-    pub(super) services: Option<Box<Services>>,
+    pub(super) services: Option<Box<Services<'a>>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// The GPUs taken by the latest `place`.

@@ -30,12 +30,14 @@ mod protect;
 mod queries;
 mod quota_usage;
 mod requested_gpus;
+mod requests;
 mod rollback;
 mod saves;
 mod searches;
 mod services;
 mod sharing;
 mod sleep;
+mod standstill;
 mod stays;
 #[cfg(test)]
 mod tests;
@@ -81,13 +83,6 @@ impl Watch for Unwatched {
 
 /// Instants between two calls of the watch.
 const WATCH_EVERY: u64 = 1024;
-/// While no stay reaches an end, this many passes plus two per job show that the run makes no progress. Twice as many
-/// where jobs hold half a GPU, since their service grows half as fast.
-const IDLE_PASSES: u64 = 1000;
-/// The number of fruitless decisions from outside allowed in a row. A thousand times as many where another event comes
-/// by then.
-const MOST_IN_VAIN: u64 = 10_000;
-const MORE_IN_VAIN: f64 = 1000.0;
 
 /// Why a run stopped for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,11 +180,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         time.map_or(f64::INFINITY, |&time| self.state.clock.arrival(time))
     }
 
-    /// Returns when the next outage begins or ends, or a load changes. `run` decides whether that matters.
+    /// Returns when the next outage begins or ends, or a service wants or gives up replicas. `run` decides whether that matters.
     fn change_after(&self) -> f64 {
-        let outage = self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
-        let load = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
-        outage.min(load)
+        let service = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
+        service.min(self.next_outage())
+    }
+
+    fn next_outage(&self) -> f64 {
+        self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at())
     }
 
     /// Runs every instant up to `until` (machine time).
@@ -198,22 +196,30 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Livelock` where the policy ends
     /// stay after stay without progress; any error of the watch.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
-        let jobs = self.state.jobs.len();
         // The policy, or an eviction, may end stays.
         let counting = P::STOPS || P::OUTSIDE || self.state.preemptible.is_some();
+        let serves = self.state.services.is_some();
         if std::mem::take(&mut self.asked) {
             self.last_decision = (self.arrived, self.state.out.stay_log.records.len());
             self.decide()?;
         }
         loop {
             let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
-            // Once all jobs are gone, no such change matters.
-            let next = if self.state.gone < jobs { next.min(self.next_change) } else { next };
+            // Once the run is over, no such change matters.
+            let next = if self.state.is_over() { next } else { next.min(self.next_change) };
             let Some(end) = self.state.next_end(next.min(until)) else {
                 watch.tick(self.state.gone)?;
                 continue;
             };
             let now = end.min(next);
+            if serves {
+                if self.has_ticks_alone(now, end) {
+                    break;
+                }
+                if self.ends_with_requests(now.min(until)) {
+                    continue;
+                }
+            }
             if now > until {
                 if P::OUTSIDE && until > self.state.now {
                     self.state.now = until;
@@ -222,7 +228,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 }
                 return Ok(Pause::Until);
             }
-            if now == f64::INFINITY || self.is_idling(jobs) {
+            if now == f64::INFINITY || self.is_idling(now) {
                 break;
             }
             if counting && self.is_time_to_count(now) {
@@ -232,9 +238,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.state.gone)?;
             }
+            let (is_mere_tick, moves) = (serves && self.is_mere_tick(now, end), self.state.replica_moves());
             self.events(now, counting);
+            if is_mere_tick && self.state.replica_moves() == moves {
+                // No event to a policy.
+                continue;
+            }
             if P::OUTSIDE && self.policy.asks(&self.state) {
-                self.check_patience(jobs)?;
+                self.check_patience()?;
                 self.asked = true;
                 return Ok(Pause::Asks);
             }
@@ -244,7 +255,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
         }
         watch.tick(self.state.gone)?;
-        if self.state.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
+        if self.state.is_over() { Ok(Pause::Done) } else { Err(self.stuck()) }
     }
 
     /// Advances to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
@@ -263,8 +274,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let is_new = now > self.state.now;
         self.state.now = now;
         self.state.delays.pass_time(self.state.clock.seconds(now));
-        let before = (self.state.gone, self.arrived);
-        let changes = self.next_change <= now;
+        let before = (self.state.gone, self.arrived, self.state.replica_moves());
+        let mut changes = self.next_change <= now;
         self.trials_changed = false;
         loop {
             while let Some((time, slot)) = self.state.ends.peek()
@@ -291,7 +302,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 break;
             }
         }
-        if changes && self.state.gone < self.state.jobs.len() {
+        let answers = serves && self.state.answers();
+        let ticks = answers && self.tick(changes);
+        if answers {
+            changes = false;
+        } else if changes && !self.state.is_over() {
             self.change_servers();
             self.take_loads();
             self.next_change = self.change_after();
@@ -326,13 +341,18 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         // A refused trial no longer holds up its search.
         self.judge_trials();
-        let comes = (serves || counting) && (changes || before != (self.state.gone, self.arrived));
+        let after = (self.state.gone, self.arrived, self.state.replica_moves());
+        let comes = (serves || counting) && (changes || before != after);
         if counting && comes {
             self.begin_count();
         }
         // A pass alone gives a replica no reason to try again: it is up to the policy which passes change nothing.
-        if serves && (comes || self.trials_changed) {
+        if serves && (comes || ticks || self.trials_changed) {
             self.place_replicas();
+        }
+        if answers {
+            let is_still = before == (self.state.gone, self.arrived, self.state.replica_moves());
+            self.note_quiet(is_still, ticks);
         }
         if self.state.protects() {
             self.state.end_protections(is_new);
@@ -396,51 +416,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.next_arrival = self.arrival_of(self.arrived);
         }
         Ok(())
-    }
-
-    /// Ends a run whose decisions from outside repeat without effect.
-    fn check_patience(&mut self, jobs: usize) -> Result<()> {
-        if self.fruitless_decisions == 0 {
-            self.quiet_since = self.state.now;
-        }
-        self.fruitless_decisions += 1;
-        if self.fruitless_decisions <= MOST_IN_VAIN || self.state.gone == jobs {
-            return Ok(());
-        }
-        let passed = self.state.now - self.quiet_since;
-        let comes = self.next_arrival.min(self.next_change) - self.state.now;
-        if self.state.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
-            self.fruitless_decisions = 0;
-            return Ok(());
-        }
-        Err(self.stuck())
-    }
-
-    /// Returns whether passes repeat without any possible effect.
-    fn is_idling(&mut self, jobs: usize) -> bool {
-        if !P::STOPS || P::OUTSIDE {
-            return false;
-        }
-        let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
-        self.idle_passes = if nothing_comes && self.state.is_stalled() { self.idle_passes + 1 } else { 0 };
-        let enough = IDLE_PASSES + 2 * (jobs - self.state.gone) as u64;
-        self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
-    }
-
-    /// Names the job of the lowest row that runs without progress or waits. A job with a rate of 0 beside another comes
-    /// first.
-    fn stuck(&self) -> Error {
-        let row = |job: Job| self.rows[job.index()] as usize;
-        if let Some((row, partner)) = self.state.starved().map(|(job, other)| (row(job), row(other))).min() {
-            return Error::Starved { row, partner, time: self.state.seconds() };
-        }
-        let stalled = self.state.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
-        let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
-        let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
-        if P::OUTSIDE && running && !self.state.is_stalled() {
-            return Error::Paused { row, time: self.state.seconds() };
-        }
-        Error::Stuck { row, running, time: self.state.seconds() }
     }
 
     /// Returns every waiting job.

@@ -121,6 +121,12 @@ impl<S: Speed> ClusterState<'_, S> {
         self.gone
     }
 
+    /// Returns whether nothing is left to do.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.gone == self.jobs.len() && !(self.services.is_some() && self.has_requests())
+    }
+
     /// Returns the pace of a job on the GPUs that it requests, of the type on which it was recorded.
     #[inline(always)]
     fn recorded_pace(&self, job: Job) -> S::Pace {

@@ -1,14 +1,17 @@
 //! Runs the replicas of services, which take GPUs before any job (docs/services.md).
 //!
-//! Invariant: the running and the waiting replicas of a service add up to as many as it wants. A replica's GPUs are
-//! taken but belong to no job, and U ignores them. For example, a service that wants 4 replicas of 8 GPUs on three idle
-//! servers of 8 runs three, and waits for one.
+//! `requests` has what follows where services answer requests: ticks of the autoscaler, and replicas that drain.
+//!
+//! Invariant: the running and the waiting replicas of a service, without those that drain, add up to as many as it
+//! wants. A replica's GPUs are taken but belong to no job, and U ignores them. For example, a service that wants 4
+//! replicas of 8 GPUs on three idle servers of 8 runs three, and waits for one.
 
 use super::Machine;
 use super::clock::Clock;
 use super::cluster_state::ClusterState;
 use super::policy::{EndReason, Policy};
 use super::preemptible::Preemptible;
+use super::requests::Answering;
 use crate::decisions::{Cause, Row, Verb};
 use crate::ids::{Job, Server};
 use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
@@ -20,13 +23,17 @@ use std::collections::VecDeque;
 
 /// What services want and hold.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Services {
+pub(crate) struct Services<'a> {
     /// In order of time (machine time), at most one per service and instant.
-    loads: Vec<Load>,
-    next: usize,
-    services: Vec<Service>,
-    /// Running replicas in the order in which they were placed, and the holders of their GPUs.
-    running: Vec<(Replica, Job)>,
+    pub(super) loads: Vec<Load>,
+    pub(super) next: usize,
+    pub(super) services: Vec<Service>,
+    /// Replicas with GPUs, in the order in which they were placed.
+    pub(super) running: Vec<Running>,
+    /// The requests that they answer, if there are any.
+    pub(super) answering: Option<Box<Answering<'a>>>,
+    /// Number of times that replicas got or gave back GPUs.
+    pub(super) moves: u64,
     /// Holders that are free again, and the next unused one, counting down.
     free: Vec<Job>,
     holder: u32,
@@ -40,33 +47,48 @@ pub(crate) struct Services {
     lent: f64,
 }
 
+/// A replica with GPUs, their holder, and when it gives them back if it drains; else infinity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    pub(super) replica: Replica,
+    holder: Job,
+    pub(super) drained: f64,
+}
+
+impl Running {
+    pub(super) fn is_draining(&self) -> bool {
+        self.drained < f64::INFINITY
+    }
+}
+
 #[derive(Clone, Debug, Default)]
-struct Service {
+pub(super) struct Service {
     gpus: u32,
-    running: u64,
+    /// Without those that drain.
+    pub(super) running: u64,
     /// Number of replicas it has started.
     started: u32,
     /// Waiting replicas: since when, and how many; the longest wait first.
-    waiting: VecDeque<(f64, u64)>,
+    pub(super) waiting: VecDeque<(f64, u64)>,
 }
 
 impl Service {
-    fn wanted(&self) -> u64 {
+    pub(super) fn wanted(&self) -> u64 {
         self.running + self.waiting.iter().map(|&(_, count)| count).sum::<u64>()
     }
 }
 
 impl Replica {
     /// Returns the log row of a replica: its server and its number.
-    fn row(&self, now: f64) -> Row {
+    pub(super) fn row(&self, now: f64) -> Row {
         let Self { service, number, server, .. } = *self;
         Row { service, replica: number, server: server.number(), ..Row::of(now, Verb::Replica) }
     }
 }
 
-impl Services {
+impl<'a> Services<'a> {
     /// Returns the services of the setting, if it has any; those of its log if it has no other.
-    pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
+    pub(super) fn new(setting: &Setting<'a>, clock: Clock) -> Option<Box<Self>> {
         let holder = Job::NONE.number() - 1 - setting.server_gpus.len() as u32;
         let Some(given) = setting.side.services else {
             let follows = setting.log.is_some_and(|log| log.has(Verb::Replica));
@@ -90,12 +112,15 @@ impl Services {
             let most = &mut most[load.service as usize];
             *most = u64::max(*most, u64::from(load.replicas));
         }
+        let answering = setting.side.requests.map(|given| Box::new(Answering::new(given, &mut most)));
         let service = |&gpus: &u32| Service { gpus, running: 0, started: 0, waiting: VecDeque::new() };
         Some(Box::new(Self {
             loads: seen,
             next: 0,
             services: given.gpus.iter().map(service).collect(),
             running: Vec::new(),
+            answering,
+            moves: 0,
             free: Vec::new(),
             // Below the holders of servers that are down.
             holder,
@@ -108,7 +133,7 @@ impl Services {
 
     /// Returns when the next load changes, or infinity.
     #[inline]
-    pub(super) fn next_at(&self) -> f64 {
+    pub(super) fn next_load(&self) -> f64 {
         self.loads.get(self.next).map_or(f64::INFINITY, |load| load.time)
     }
 
@@ -136,7 +161,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 
     /// Starts waiting replicas as far as GPUs allow.
     pub(super) fn place_replicas(&mut self) {
-        if self.state.gone() == self.state.jobs.len() {
+        if self.state.is_over() {
             return;
         }
         let mut at = 0;
@@ -203,7 +228,10 @@ impl<S: Speed> ClusterState<'_, S> {
             return Err(self.lacks(server, u64::from(idle), gpus));
         }
         let Some(services) = &mut self.services else { return Ok(()) };
-        let is_it = |(other, _): &(Replica, Job)| (other.service, other.number) == (row.service, row.replica);
+        if row.cause == Cause::Drains {
+            return Ok(());
+        }
+        let is_it = |other: &Running| (other.replica.service, other.replica.number) == (row.service, row.replica);
         match services.running.iter().position(is_it) {
             Some(at) if gpus == 0 => self.end_replica(at, ReplicaEnded::Surplus),
             None if gpus > 0 => {
@@ -221,7 +249,8 @@ impl<S: Speed> ClusterState<'_, S> {
         Ok(())
     }
 
-    fn want(&mut self, load: Load) {
+    /// A service wants so many replicas from now on.
+    pub(super) fn want(&mut self, load: Load) {
         let Some(services) = &mut self.services else { return };
         let service = &mut services.services[load.service as usize];
         let (wanted, now) = (service.wanted(), self.now);
@@ -243,11 +272,14 @@ impl<S: Speed> ClusterState<'_, S> {
                 service.waiting.pop_back();
             }
         }
+        if services.answering.is_some() {
+            return self.drain_surplus(load.service, surplus);
+        }
         for at in (0..services.running.len()).rev() {
             if surplus == 0 {
                 break;
             }
-            if self.services.as_ref().is_some_and(|services| services.running[at].0.service == load.service) {
+            if self.services.as_ref().is_some_and(|services| services.running[at].replica.service == load.service) {
                 self.end_replica(at, ReplicaEnded::Surplus);
                 surplus -= 1;
             }
@@ -269,16 +301,24 @@ impl<S: Speed> ClusterState<'_, S> {
         service.running += 1;
         service.started = number.wrapping_add(1);
         services.held += u64::from(gpus);
+        services.moves += 1;
+        let startup = services.answering.as_ref().map_or(0.0, |answering| answering.startup(at));
         let replica = Replica {
             service: at as u32,
             number,
             server,
             wanted,
             start: self.now,
+            serves_from: self.now + startup,
+            drains_from: f64::NAN,
             end: f64::NAN,
+            busy: 0.0,
             ended: ReplicaEnded::EndOfRun,
         };
-        services.running.push((replica, holder));
+        services.running.push(Running { replica, holder, drained: f64::INFINITY });
+        if let Some(answering) = &mut services.answering {
+            answering.place(&replica);
+        }
         self.note(Row { num_gpus: gpus, ..replica.row(self.now) });
         self.cluster.hold(server, gpus, holder);
         self.close_room(server, gpus);
@@ -289,15 +329,25 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Ends a running replica.
-    fn end_replica(&mut self, at: usize, ended: ReplicaEnded) {
+    pub(super) fn end_replica(&mut self, at: usize, ended: ReplicaEnded) {
         let Some(services) = &mut self.services else { return };
-        let (replica, holder) = services.running.remove(at);
+        let running = services.running.remove(at);
+        let (mut replica, holder) = (running.replica, running.holder);
         let service = &mut services.services[replica.service as usize];
-        service.running -= 1;
+        service.running -= u64::from(!running.is_draining());
+        services.moves += 1;
         services.held -= u64::from(service.gpus);
         services.free.push(holder);
         let gpus = service.gpus;
         let cause = if ended == ReplicaEnded::Failed { Cause::Failed } else { Cause::Surplus };
+        (replica.end, replica.ended) = (self.now, ended);
+        if let Some(answering) = &mut services.answering {
+            answering.end(&mut replica);
+        }
+        if ended == ReplicaEnded::Surplus && !running.is_draining() {
+            // It gives its GPUs back as it begins to drain.
+            replica.drains_from = self.now;
+        }
         self.note(Row { cause, ..replica.row(self.now) });
         self.cluster.let_go(replica.server, gpus, holder);
         if self.is_draining(replica.server) {
@@ -308,20 +358,20 @@ impl<S: Speed> ClusterState<'_, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
         }
-        self.out.serving.replicas.push(Replica { end: self.now, ended, ..replica });
+        self.out.serving.replicas.push(replica);
     }
 
     /// Ends the replicas on a server that goes down. Their services want others from now on.
     pub(super) fn fail_replicas(&mut self, server: Server) {
         let mut at = 0;
         while let Some(services) = &mut self.services
-            && let Some((replica, _)) = services.running.get(at)
+            && let Some(&Running { replica, drained, .. }) = services.running.get(at)
         {
             if replica.server != server {
                 at += 1;
                 continue;
             }
-            if !services.follows {
+            if !services.follows && drained == f64::INFINITY {
                 services.services[replica.service as usize].waiting.push_back((self.now, 1));
             }
             self.end_replica(at, ReplicaEnded::Failed);
@@ -331,21 +381,30 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns the GPUs of a server that replicas hold.
     pub(super) fn replicas_on(&self, server: Server) -> u32 {
         let Some(services) = &self.services else { return 0 };
-        let here = services.running.iter().filter(|(replica, _)| replica.server == server);
-        here.map(|(replica, _)| services.services[replica.service as usize].gpus).sum()
+        let here = services.running.iter().map(|running| running.replica).filter(|replica| replica.server == server);
+        here.map(|replica| services.services[replica.service as usize].gpus).sum()
     }
 
     /// Returns the results of the services of a finished run. Replicas still running end now.
     pub(super) fn serving(&mut self) -> Serving {
-        let Some(services) = self.services.take() else { return Serving::default() };
+        let Some(mut services) = self.services.take() else { return Serving::default() };
         let mut serving = std::mem::take(&mut self.out.serving);
-        for (replica, _) in services.running {
-            serving.replicas.push(Replica { end: self.now, ..replica });
+        let over = services.answering.as_ref().and_then(|answering| answering.over());
+        let end = over.unwrap_or(self.now);
+        for Running { mut replica, .. } in services.running {
+            replica.end = end;
+            if let Some(answering) = &mut services.answering {
+                answering.end(&mut replica);
+            }
+            serving.replicas.push(replica);
             if let Some(sleep) = &mut self.sleep {
-                sleep.give_back(&[(replica.server, 1)], self.now, self.clock);
+                sleep.give_back(&[(replica.server, 1)], end, self.clock);
             }
         }
-        serving.loads = services.loads;
+        match services.answering {
+            Some(answering) => answering.tell(&mut serving, end),
+            None => serving.loads = services.loads,
+        }
         serving.lent = services.lent;
         serving
     }

@@ -4,6 +4,7 @@
 //! generates from each line what the command line, the Python functions, sweeps and the documentation say about the
 //! option.
 
+use super::files;
 use super::setting::options;
 use super::{
     ClockKind, Discipline, Entry, Estimate, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table,
@@ -13,13 +14,13 @@ use crate::planner::{Dispatch, Planner};
 
 const POLICY: &str = "Policy (docs/policies.md)";
 const PREEMPTION: &str = "Preemption and resizing (docs/policies.md)";
-const FAIRNESS: &str = "Fair share and aging (docs/operators.md)";
+pub(super) const FAIRNESS: &str = "Fair share and aging (docs/operators.md)";
 const BACKFILL: &str = "Backfill (docs/operators.md)";
-const LIMITS: &str = "Limits, priorities and quotas (docs/priorities.md)";
-const EXECUTION: &str = "Execution";
-const OUTAGES: &str = "Outages (docs/outages.md)";
+pub(super) const LIMITS: &str = "Limits, priorities and quotas (docs/priorities.md)";
+pub(super) const EXECUTION: &str = "Execution";
+pub(super) const OUTAGES: &str = "Outages (docs/outages.md)";
 const ENERGY: &str = "Energy (docs/energy.md)";
-const SERVICES: &str = "Services (docs/services.md)";
+pub(super) const SERVICES: &str = "Services (docs/services.md)";
 const OUTPUT: &str = "Output";
 
 /// The number of seconds beyond which float64 no longer distinguishes one second from the next.
@@ -37,32 +38,6 @@ const REPLAY_DEFAULT: &str = "sjf-bco";
 const REPLAY_POLICY: Entry = Entry::policy("policy")
     .panel(POLICY)
     .help("A preset of order + placement + queue, or log:FILE to follow another run's decisions.parquet. `ringbco policies` lists them.");
-const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a frame, of measured speeds")
-    .form("FILE")
-    .panel(EXECUTION)
-    .help("Model table: a file of measured speeds. Columns: model, gpu_type, gpus, servers, rate (docs/tables.md).");
-const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
-    .form("FILE|draw:...")
-    .panel(OUTAGES)
-    .help("When servers are down, or drain. A file has the columns server, down_at, up_at, cause, kind; server may be a range such as 0-3, or a name of the cluster file, and a column called as a tier may name a group in its place; kind is down, or drain: jobs there run on, and no other starts. draw:mtbf=42d,mttr=2h[,seed=N|run][,tier=NAME] draws failures until the last job ends, with the run's seed by default.");
-const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV file, or a frame, of maintenance")
-    .form("FILE")
-    .panel(OUTAGES)
-    .help("When servers will be down, announced ahead; same columns as --outages. Orders, srtf and srsf start no job that would, by its estimate, still run then. For other policies it is an outage (docs/operators.md#maintenance).");
-const REPLAY_QUOTA: Entry = Entry::files("quota", "Parquet or CSV files, or frames, of quotas")
-    .form("FILE")
-    .panel(LIMITS)
-    .help("GPUs that each owner's jobs may hold together. Columns: the owner, as a column of JOBS such as user, account or array; gpus; borrow. Repeatable: a job must be within every file (docs/priorities.md#quotas).");
-const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, or a frame, of services")
-    .form("FILE")
-    .panel(SERVICES)
-    .help("Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica.");
-const REPLAY_FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV file, or a frame, of shares")
-    .form("FILE")
-    .of(Users::Order(&[Order::Fairshare]))
-    .demand()
-    .panel(FAIRNESS)
-    .help("Order fairshare: each owner's share. Columns: the owner, as a column of JOBS such as user; share. With two, such as account and user, Slurm's Fair Tree: accounts share the cluster, users their account (docs/operators.md#fair-share). Default: equal shares for users, or for virtual clusters if the table has no users.");
 const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .or("the first submission")
     .unit("share or s")
@@ -168,6 +143,11 @@ options! {
         record_decisions: bool = false => Entry::flag("decisions")
             .panel(OUTPUT)
             .help("Record every decision in decisions.parquet: what starts, stops or is refused, when and where.");
+        /// Whether the caller keeps the answer of each request.
+        request_rows: bool = false => Entry::flag("request-rows")
+            .of(Users::Given(&["requests"]))
+            .panel(OUTPUT)
+            .help("Write requests.parquet: replica, start, first token and finish of each request (docs/serving.md).");
         /// How much each other share of its GPU slows a job down.
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
@@ -413,15 +393,16 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let mut replay = rows(&Options::default());
     replay.insert(0, (REPLAY_POLICY, text(REPLAY_DEFAULT)));
     let after_model = 1 + replay.iter().position(|(entry, _)| entry.name == "model").unwrap_or_default();
-    replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
+    replay.insert(after_model, (files::TABLES, Value::Absent));
     let before = replay.iter().position(|(entry, _)| entry.name == "checkpoint-interval").unwrap_or_default();
-    replay.insert(before, (REPLAY_MAINTENANCE, Value::Absent));
-    replay.insert(before, (REPLAY_OUTAGES, Value::Absent));
+    replay.insert(before, (files::MAINTENANCE, Value::Absent));
+    replay.insert(before, (files::OUTAGES, Value::Absent));
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
-    replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
-    replay.insert(before + 4, (REPLAY_SERVICES, Value::Absent));
+    replay.insert(after_evict, (files::QUOTA, Value::Absent));
+    replay.insert(before + 4, (files::REQUESTS, Value::Absent));
+    replay.insert(before + 4, (files::SERVICES, Value::Absent));
     let after_half_life = 1 + replay.iter().position(|(entry, _)| entry.name == "half-life").unwrap_or_default();
-    replay.insert(after_half_life, (REPLAY_FAIR_SHARES, Value::Absent));
+    replay.insert(after_half_life, (files::FAIR_SHARES, Value::Absent));
     let after_sample = 1 + replay.iter().position(|(entry, _)| entry.name == "sample").unwrap_or_default();
     replay.insert(after_sample, (REPLAY_MEASURE_TO, Value::Absent));
     replay.insert(after_sample, (REPLAY_MEASURE_FROM, Value::Absent));

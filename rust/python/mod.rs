@@ -6,6 +6,7 @@
 mod jobs;
 mod options;
 mod rates;
+mod requests;
 mod results;
 mod run;
 mod simulation;

@@ -11,19 +11,19 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// Columns by name.
-struct Table<'py>(Bound<'py, PyDict>);
+pub(super) struct Table<'py>(pub(super) Bound<'py, PyDict>);
 
 impl<'py> Table<'py> {
-    fn new(py: Python<'py>) -> Self {
+    pub(super) fn new(py: Python<'py>) -> Self {
         Self(PyDict::new(py))
     }
 
-    fn column<T: Element>(&self, name: &str, values: Vec<T>) -> PyResult<()> {
+    pub(super) fn column<T: Element>(&self, name: &str, values: Vec<T>) -> PyResult<()> {
         self.0.set_item(name, values.into_pyarray(self.0.py()))
     }
 
     /// Adds a column of the value of `of` for each row.
-    fn of<R, T: Element>(&self, name: &str, rows: &[R], of: impl Fn(&R) -> T) -> PyResult<()> {
+    pub(super) fn of<R, T: Element>(&self, name: &str, rows: &[R], of: impl Fn(&R) -> T) -> PyResult<()> {
         self.column(name, rows.iter().map(of).collect())
     }
 }
@@ -85,7 +85,10 @@ impl RunResult {
             tables.set_item("climbs", climbs(py, &rows)?)?;
         }
         let lent = outcome.serving.as_ref().map_or(0.0, |serving| serving.lent);
-        if let Some(serving) = outcome.serving {
+        if let Some(mut serving) = outcome.serving {
+            if let Some(answered) = serving.answered.take() {
+                super::requests::answers(py, &tables, answered)?;
+            }
             tables.set_item("replicas", replicas(py, &serving)?)?;
             tables.set_item("loads", loads(py, &serving)?)?;
         }
@@ -315,8 +318,11 @@ fn replicas<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDi
     table.of("server", rows, |replica| replica.server.number())?;
     table.of("wanted", rows, |replica| replica.wanted)?;
     table.of("start", rows, |replica| replica.start)?;
+    table.of("serves_from", rows, |replica| replica.serves_from)?;
+    table.of("drains_from", rows, |replica| replica.drains_from)?;
     table.of("end", rows, |replica| replica.end)?;
     table.of("ended", rows, |replica| replica.ended as u8)?;
+    table.of("busy", rows, |replica| replica.busy)?;
     Ok(table.0)
 }
 

@@ -4,6 +4,7 @@
 use super::jobs::{JobColumns, slice};
 use super::options::read;
 use super::raise;
+use super::requests::RequestColumns;
 use super::results::{PlanResult, RunResult};
 use super::simulation::answer_dict;
 use crate::bound as bounds;
@@ -21,6 +22,7 @@ use crate::trace::{Jobs, Load, Outage, OwnedSideTables, Recorded};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a run polls signals and reports its progress.
@@ -91,6 +93,8 @@ pub(super) struct ClusterColumns<'py> {
     maintenance: Option<OutageColumns<'py>>,
     #[pyo3(default)]
     services: Option<ServiceColumns<'py>>,
+    #[pyo3(default)]
+    requests: Option<RequestColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
     #[pyo3(default)]
     gpu_nics: bool,
@@ -139,6 +143,7 @@ impl ClusterColumns<'_> {
             maintenance: self.maintenance.as_ref().map(outages).transpose()?,
             quotas: jobs.quotas()?,
             services: self.services.as_ref().map(services).transpose()?,
+            requests: self.requests.as_ref().map(|given| given.read().map(Arc::new)).transpose()?,
         })
     }
 

@@ -13,7 +13,8 @@ use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Is, Model, Options};
 use crate::outcome::{
-    Allocations, Asleep, Climb, ClusterOutcome, Crossings, Drained, Knows, Outcome, Span, Woken, course,
+    Allocations, Asleep, Climb, ClusterOutcome, Crossings, Drained, Knows, Outcome, Serving, Span, Woken, course,
+    sample_times,
 };
 use crate::record::{Once, StayRecord, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
@@ -187,6 +188,11 @@ pub(crate) fn assemble(
         (records.job, rows as usize)
     };
     let course = course(spans, parts.len(), jobs.units_per_gpu() as f64, &contention, options.sample)?;
+    if let Some(answered) = serving.iter_mut().find_map(|serving: &mut Serving| serving.answered.as_mut())
+        && let Some(&from) = course.timeline.time.first()
+    {
+        answered.samples = sample_times(from, answered.end, options.sample)?;
+    }
     let links = links(jobs, parts, &link_logs, options, &course.timeline.time, course.ran);
     Ok(Outcome {
         held_while_submitting: course.held_while_submitting,

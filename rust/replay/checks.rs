@@ -128,7 +128,12 @@ pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Resu
 }
 
 /// Refuses impossible services, and clusters and jobs that do not support any.
-pub(super) fn check_services(jobs: &Jobs<'_>, extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
+pub(super) fn check_services(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
     let Some(services) = extras.side.services else { return Ok(()) };
     let fail = |expected: &str| {
         let (name, value) = ("services", "given".to_owned());
@@ -140,7 +145,20 @@ pub(super) fn check_services(jobs: &Jobs<'_>, extras: &Extras<'_>, spec: &Cluste
     if spec.server_vc.is_some() {
         return fail("none: the cluster has virtual clusters, and services are of none of them");
     }
-    services.validate(spec.server_gpus.iter().copied().max().unwrap_or(0))
+    services.validate(spec.server_gpus.iter().copied().max().unwrap_or(0))?;
+    let Some(requests) = extras.side.requests else { return Ok(()) };
+    if options.clock == ClockKind::Slot {
+        let expected = "none under --clock slot: requests are answered between two slots".to_owned();
+        return Err(Error::Option { name: "requests", value: "given".to_owned(), expected });
+    }
+    let lengths = [
+        ("services", requests.services.len(), services.gpus.len()),
+        ("speeds", requests.speeds.len(), spec.server_gpus.len()),
+    ];
+    if let Some(&(column, length, expected)) = lengths.iter().find(|(_, length, expected)| length != expected) {
+        return Err(Error::ColumnLength { column, length, expected });
+    }
+    requests.validate()
 }
 
 pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {

@@ -161,7 +161,7 @@ pub(crate) fn prepare(
     check_tier_columns(jobs, extras, spec, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
-    check_services(jobs, extras, spec)?;
+    check_services(jobs, extras, spec, options)?;
     check_searches(jobs, options)?;
     check_room(jobs, extras, options)?;
     check_checkpoints(jobs, options)?;

@@ -213,13 +213,23 @@ impl<'a> Paused<'a> {
 }
 
 /// The run of one virtual cluster, up to its present instant.
-#[derive(Clone)]
 pub struct Course {
     part: usize,
     inputs: Arc<Inputs>,
     machine: Yoke<Paused<'static>, Arc<Inputs>>,
     /// By figure: whether its column was ever filled, the jobs that ran then, and how many stays had ended.
     filled: [Option<(Vec<Job>, usize)>; 5],
+}
+
+impl Clone for Course {
+    fn clone(&self) -> Self {
+        let (inputs, filled) = (Arc::clone(&self.inputs), self.filled.clone());
+        let mut copy = Self { part: self.part, inputs, machine: self.machine.clone(), filled };
+        if let Some(answers) = each!(self.machine.get(), machine => machine.state.answers_so_far()) {
+            copy.machine.with_mut_return(move |paused| each!(paused, machine => machine.state.keep_answers(answers)));
+        }
+        copy
+    }
 }
 
 impl Course {
@@ -242,7 +252,13 @@ impl Course {
     }
 
     fn into_outcome(mut self) -> ClusterOutcome {
-        self.machine.with_mut_return(|paused| each!(paused, machine => machine.clone().into_outcome()))
+        self.machine.with_mut_return(|paused| {
+            each!(paused, machine => {
+                let (mut copy, answers) = (machine.clone(), machine.state.answers_so_far());
+                answers.into_iter().for_each(|answers| copy.state.keep_answers(answers));
+                copy.into_outcome()
+            })
+        })
     }
 
     // Queries.

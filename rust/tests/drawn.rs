@@ -181,6 +181,7 @@ impl<'a> Drawn<'a> {
             maintenance: self.outages("maintenance"),
             quotas: self.quotas(),
             services: self.loads(),
+            requests: None,
         };
         let extras = Extras {
             deadline: deadline.as_deref(),

@@ -15,3 +15,4 @@ mod files;
 mod layers;
 mod logs;
 mod parallel;
+mod serving;

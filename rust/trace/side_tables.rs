@@ -6,6 +6,8 @@
 
 use super::{Load, Outage, OwnedQuotas, Quotas, Services};
 use crate::ids::Server;
+use crate::serving::Answering;
+use std::sync::Arc;
 
 /// The side tables of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +20,8 @@ pub struct SideTables<'a> {
     pub quotas: Option<Quotas<'a>>,
     /// The services and their loads.
     pub services: Option<Services<'a>>,
+    /// The requests that the services answer.
+    pub requests: Option<&'a Arc<Answering>>,
 }
 
 /// The same tables, owned.
@@ -31,6 +35,8 @@ pub struct OwnedSideTables {
     pub quotas: Option<OwnedQuotas>,
     /// GPUs of a replica of each service, and the loads.
     pub services: Option<(Vec<u32>, Vec<Load>)>,
+    /// As in [`SideTables`].
+    pub requests: Option<Arc<Answering>>,
 }
 
 impl OwnedSideTables {
@@ -41,6 +47,7 @@ impl OwnedSideTables {
             maintenance: self.maintenance.as_deref(),
             quotas: self.quotas.as_ref().map(OwnedQuotas::view),
             services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
+            requests: self.requests.as_ref(),
         }
     }
 }
@@ -64,6 +71,7 @@ impl SideTables<'_> {
             maintenance: self.maintenance.map(outages),
             quotas: self.quotas.map(quotas),
             services: self.services.map(|services| (services.gpus.to_vec(), services.loads.to_vec())),
+            requests: self.requests.cloned(),
         }
     }
 }

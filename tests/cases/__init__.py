@@ -8,5 +8,14 @@ below. What is refused loses features until it runs (`run`). What then must hold
 
 from importlib import import_module
 
-for name in ("of_jobs", "of_network", "of_claims", "of_policies", "protection", "window", "of_tiers"):
+for name in (
+    "of_jobs",
+    "of_network",
+    "of_claims",
+    "of_requests",
+    "of_policies",
+    "protection",
+    "window",
+    "of_tiers",
+):
     import_module(f"cases.{name}")  # registers its features: in this order they are put

@@ -59,6 +59,13 @@ FILES = {
         "replicas": pl.UInt32,
         "gpus_per_replica": pl.UInt32,
     },
+    "requests": {
+        "service": pl.String,
+        "arrival": pl.Float64,
+        "input_tokens": pl.UInt32,
+        "output_tokens": pl.UInt32,
+        "cached_tokens": pl.UInt32,
+    },
     "fair_shares": {"array": pl.Int64, "share": pl.Float64},
     "quota": QUOTAS,
     "quota-2": QUOTAS,

@@ -9,7 +9,7 @@ import polars as pl
 
 import ringbco
 from agreement import recorded_stays, stays_of
-from cases import window
+from cases import requested, window
 from cases.case import Case
 from cases.modelled import ReferenceResult, reference_result
 from reference.links import Carried
@@ -51,11 +51,20 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
             yield name, f"\n{recorded}\nnot\n{right}"
     if expected.carried is not None:
         yield from _links(case, outcome, expected.carried, near)
+    if expected.told is not None:
+        yield from requested.differences(case, outcome, expected, near.same)
     if expected.sleep is not None and "gpu_types" in outcome.summary:
         recorded = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
         right = _asleep(case, expected)
         if not math.isclose(recorded, right, rel_tol=1e-6, abs_tol=case.room * near.within(1e-6) / 3600.0):
             yield "asleep_gpu_hours", f"{recorded}; not {right}"
+
+
+def service_names(case: Case) -> list[str]:
+    """The services in order."""
+    if "requests" in case.files:
+        return [*case.options["services"]]
+    return list(dict.fromkeys(row["service"] for row in case.files["services"]))
 
 
 ONLY_IF_TOLD = (
@@ -125,7 +134,7 @@ def _tables(
             sorted((*climb, on.get(climb[:2], math.nan)) for climb in expected.climbs.reached),
         )
     if expected.log is not None and outcome.replicas is not None:
-        names = list(dict.fromkeys(row["service"] for row in case.files["services"]))
+        names = service_names(case)
         rows = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
         yield (
             "replicas",

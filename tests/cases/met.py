@@ -33,7 +33,7 @@ def _read(case: Case) -> tuple[Any, ...] | None:
     except UsageError:
         return None
     resizes = policy.is_("resizes") or case.policy == "sia" or (own and case.policy.resizes)
-    leaves = settings.get("evict") or {"services", "quota"} & {*files}
+    leaves = settings.get("evict") or {"services", "requests", "quota"} & {*files}
     read = leaves or settings.get("keep_unpreemptible")
     unread = {*(() if resizes else RANGES), *(() if read else MAY_LEAVE)}
     saves = leaves or {"outages", "maintenance"} & {*files} or settings.get("checkpoint_cost")

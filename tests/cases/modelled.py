@@ -10,9 +10,11 @@ import numpy as np
 from agreement import result_or_error
 from cases import decided
 from cases.case import Case
+from cases.of_requests import asked_of
 from cases.owned import claims_of, fair_of
 from cases.trees import groups_of, level_of, net_of
 from reference import Job, Options
+from reference.answering import Told, answering_world
 from reference.chains import Chains, chained_world
 from reference.claims import Log
 from reference.deciding import Decides
@@ -72,6 +74,7 @@ class ReferenceResult:
     carried: Carried | None = None
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
+    told: Told | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Parts:
     sharing: Sharing
     climbs: Climbs | None = None
     sleep: Sleep | None = None
+    told: Told | None = None
 
 
 def _options(case: Case) -> dict[str, Any]:
@@ -345,13 +349,19 @@ class Model:
     def simulate(self) -> ReferenceResult:
         """What comes of the case."""
         parts = self.parts()
+        asked = asked_of(self.case, self.names)
+        if asked is not None:
+            told = Told()
+            world = answering_world(asked, told, parts.log, parts.given[-1])
+            parts = replace(parts, given=(*parts.given[:-1], world), told=told)
         result = simulate_preempt(*parts.given)
-        _close(parts.log, result)
+        if asked is None:
+            _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
         carried = carried_of(result, self.ring) if self.case.tiers and result.seen_by_links else None
         return ReferenceResult(
-            result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached
+            result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached, parts.told
         )
 
     def ring(self, held: Held) -> Job | None:

@@ -78,7 +78,7 @@ def services(rng: Random, case: Case) -> None:
 
 
 def _makes_room(case: Case) -> bool:
-    return bool(case.options.get("evict") or {"quota", "services"} & {*case.files})
+    return bool(case.options.get("evict") or {"quota", "services", "requests"} & {*case.files})
 
 
 @feature(0.35)

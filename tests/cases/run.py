@@ -1,5 +1,6 @@
 """Runs a case, and everything that must hold of it."""
 
+import copy
 import random
 import re
 import tempfile
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
+
 import ringbco
 from cases import bounded, compare, knowing, modelled
 from cases.case import Case
@@ -15,10 +18,11 @@ from cases.draw import build, toss
 from frames import cluster_of
 from reference.model import RowError
 from ringbco.errors import RingbcoError
+from ringbco.io.digests import sha256_of
 from ringbco.result.tables import SUMMARY
 from ringbco.run.again import compare_results
 
-TABLES = ("jobs", "allocations", "timeline", "links", "replicas", "rungs", "searches")
+TABLES = ("jobs", "allocations", "timeline", "links", "replicas", "latency", "requests", "rungs", "searches")
 
 POLICIES = ("policy", "own_policy")
 
@@ -108,8 +112,23 @@ def _crash(where: str, error: Exception) -> Fault:
 
 
 def _audit(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    for finding in ringbco.audit(outcome, case.frame()):
-        yield finding.code, str(finding)
+    with tempfile.TemporaryDirectory() as folder:
+        if "requests" in case.files:
+            outcome = _of_file(case, outcome, Path(folder, "requests.parquet"))
+        for finding in ringbco.audit(outcome, case.frame()):
+            yield finding.code, str(finding)
+
+
+def _of_file(case: Case, outcome: ringbco.Outcome, path: Path) -> ringbco.Outcome:
+    """The outcome as if its requests had come from a file: an audit reads them there."""
+    pl.DataFrame(case.files["requests"], infer_schema_length=None).write_parquet(path)
+    run = {
+        **outcome.run,
+        "requests": {**outcome.run["requests"], "path": str(path), "sha256": sha256_of(path)},
+    }
+    told = copy.copy(outcome)
+    told.run = run
+    return told
 
 
 def _reference(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
@@ -130,6 +149,8 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
                 yield name, "is not there again"
         elif not mine.equals(theirs):
             yield name, f"{mine}\nthen\n{theirs}"
+    if "requests" in case.files:  # of a table in memory, which no folder keeps
+        return
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder, "first"), Path(folder, "second")
         logged.write(first)

@@ -56,6 +56,7 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "policies --json": {"typer", "numpy", "importlib.metadata"},
     "convert csv raw.csv --map job_id=id -o c.csv": TABLES | {"rich", "numpy.ma"},
     "generate --preset philly --jobs 50 --gpus 64 -o g.parquet": TABLES | {"rich", "numpy.ma"},
+    "generate --preset requests --requests 50 -o q.parquet": TABLES | {"rich", "numpy.ma"},
     "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.parquet": TABLES | {"rich", "numpy.ma"},
     "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.csv --json": TABLES | {"numpy.ma"},
     "services requests.csv --gpus-per-replica 2 --tokens-per-gpu 500 -o services.csv": TABLES
@@ -63,6 +64,7 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "cluster 2x8": {"typer", "numpy", "rich", "importlib.metadata"},
     "cluster 2x8 --json": {"typer", "numpy", "importlib.metadata"},
     "inspect small.csv": TABLES | {"rich", "numpy.ma"},
+    "inspect requests.csv": TABLES | {"rich", "numpy.ma"},
     "profile small.csv -o p.csv": TABLES | {"rich", "numpy.ma"},
     "replay small.csv --cluster 2x8 -o r": RESULTS | {"rich"},
     "replay small.csv --cluster 2x8 -o r-json --json": RESULTS,

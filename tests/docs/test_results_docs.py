@@ -68,6 +68,8 @@ CLOSED = pl.concat([OUTAGES, OUTAGES.with_columns(server=pl.Series([1]))]).with_
     kind=pl.Series(["down", "drain"])
 )
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
+REQUESTS = pl.DataFrame({"arrival": [900.0]})
+ANSWERING = {"a": {"kind": "batch", "gpus": 1, "seconds": [[1, 2.0]], "scale": "fixed", "replicas": 1}}
 SHARES = pl.DataFrame({"user": ["u0"], "share": [2.0]})
 QUOTAS = pl.DataFrame({"vc": ["a"], "gpus": [12], "borrow": [True]})
 
@@ -96,6 +98,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "outages": replay(jobs, "4x4", policy="fifo", outages=CLOSED),
         "maintenance": replay(jobs, "4x4", policy="fifo", maintenance=OUTAGES),
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
+        "requests": replay(jobs, "4x4", policy="fifo", requests=REQUESTS, services=ANSWERING),
         "evicting": replay(
             ranked.with_columns(time_limit=900.0),
             split,

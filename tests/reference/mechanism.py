@@ -381,6 +381,9 @@ class World(Arriving, Causes, Protecting, Netting):
         """Whether a pass has changed who waits: what searches make of it is theirs."""
         return False
 
+    def after_jobs(self) -> None:
+        """What goes on once all jobs are gone: requests are `answering`'s."""
+
     def give_up(self, idle: float) -> None:
         if idle > clocks.PATIENCE:
             raise StuckError(min(self.waiting + [run.row for run in self.running]))
@@ -439,6 +442,7 @@ def simulate(
             raise RefusedError(refused[0])
     for world in worlds:
         clocks.run(world)
+        world.after_jobs()
         result.states.append(world.states)
         result.seen_by_links.append((world.seen_by_links, world.net))
     return result

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits import placing, plans, recomputation, repeating, rows, searching, served, times
+from ringbco.audits import answered, placing, plans, recomputation, repeating, rows, searching, served, times
 from ringbco.audits.allocated_stays import allocated_stays
 from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
@@ -48,6 +48,8 @@ RULES: Final = {
     "outages": "nothing runs on a server that is down, or starts on one that drains",
     "evictions": "an evicted job makes room for one that may ask for it; quotas hold",
     "services": "services have no more replicas than wanted, on servers that are up",
+    "requests": "requests are on replicas that serve, and no replica has more than fit",
+    "latency": "latency.parquet follows from requests and replicas",
     "num-servers": "num_servers is what the stays use",
     "contention": "max_contention is what the stays imply",
     "links": "links.parquet follows from the stays",
@@ -188,6 +190,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     )
     services = served.read(facts)
     served.check_services(checks["services"], facts, services)
+    answered.check_requests(checks["requests"], facts)
     if outcome.allocations is None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:

@@ -34,6 +34,7 @@ TABLES: Final = {
     "stays": "stays_written",
     **{name: name for name in ("allocations", "timeline", "servers", "replicas", "rungs", "searches")},
     "links": "links",
+    "latency": "latency",
 }
 """By the checker's names: where an outcome has the tables that follow from a stay log."""
 CODES: Final = {
@@ -43,6 +44,7 @@ CODES: Final = {
     "timeline": "timeline",
     "servers": "servers",
     "links": "links",
+    "latency": "latency",
     "replicas": "services",
     "rungs": "searches",
     "searches": "searches",
@@ -313,6 +315,9 @@ class Differences:
 
     def _unsure(self, table: str, frame: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
         """Rows of a column of which the stay log does not say enough."""
+        untold = self.found.untold.get((table, column))
+        if untold is not None:
+            return untold
         if column == "wait_fragmented" and self._least_busy:
             return np.ones(frame.height, dtype=bool)
         if table == "jobs" and column in ("max_contention", "max_crossing"):

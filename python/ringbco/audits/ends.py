@@ -378,6 +378,8 @@ def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
     for code, number_of in ends.looked_at.items():
         checks[code].looked_at += number_of
     last = float(stays.end.max())
+    if inputs.answering is not None:
+        last = max(last, float(replicas.end.max(initial=0.0)))
     each = zip(
         replicas.service.to_list(),
         replicas.server.tolist(),

@@ -13,6 +13,7 @@ import polars as pl
 from ringbco.audits.difference import RELATIVE
 from ringbco.audits.findings import number
 from ringbco.audits.inputs import rows_of
+from ringbco.checker.requests import UNTOLD
 from ringbco.errors import show_value
 from ringbco.result.folder import WALL_TIME
 
@@ -91,6 +92,8 @@ class Figures:
         planned = self.inputs.options.get("command") == "plan"
         for key in dict.fromkeys((*right, *told)):
             if key in UNJUDGED or key in self.left_out or (self.inputs.decides and key in FATES):
+                continue
+            if right.get(key) is UNTOLD and key in told:
                 continue
             if key not in right:
                 if not (planned and key in PLAN):

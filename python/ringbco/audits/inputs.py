@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco.audits.answering import answering_of
 from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
@@ -109,6 +110,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         services=_loads(outcome.services),
         quotas=_books(table, the(Quotas, _side_tables(outcome, cluster))),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
+        answering=answering_of(outcome, table, cluster),
     )
     if inputs.jobs.before is not None and outcome.jobs.height < table.num_jobs:
         # Jobs that nothing could hold were never there: they, and those after them, arrive as submitted.
@@ -273,7 +275,7 @@ def stay_log_of(outcome: Outcome, inputs: RunInputs) -> StayLog:
     use, so that times, GPUs and counts follow all the same. Raises KeyError where a stay holds none.
     """
     ids = inputs.jobs.id
-    return StayLog(_stays(outcome, inputs), _replicas(outcome.replicas), _rungs(outcome.rungs, ids))
+    return StayLog(_stays(outcome, inputs), replicas_of(outcome.replicas), _rungs(outcome.rungs, ids))
 
 
 def _stays(outcome: Outcome, inputs: RunInputs) -> Stays:
@@ -361,13 +363,16 @@ def rows_of(names: pl.Series, ids: pl.Series) -> Ints:
     return _ints(found)
 
 
-def _replicas(frame: pl.DataFrame | None) -> Replicas:
-    none, empty = np.zeros(0, np.int64), pl.Series(dtype=pl.String)
+def replicas_of(frame: pl.DataFrame | None) -> Replicas:
+    """The rows of replicas.parquet; none for a run without services."""
+    none, empty, never = np.zeros(0, np.int64), pl.Series(dtype=pl.String), np.zeros(0)
     if frame is None:
-        return Replicas(empty, none, none, np.zeros(0), np.zeros(0), empty)
-    server, gpus = (_ints(frame[name]) for name in ("server", "num_gpus"))
-    start, end = (_floats(frame[name]) for name in ("start_time", "end_time"))
-    return Replicas(frame["service"], server, gpus, start, end, frame["ended"])
+        return Replicas(empty, none, none, never, never, empty, none, never, never)
+    server, gpus, number = (_ints(frame[name]) for name in ("server", "num_gpus", "replica"))
+    start, end, serves, drains = (
+        _floats(frame[name]) for name in ("start_time", "end_time", "serves_from", "drains_from")
+    )
+    return Replicas(frame["service"], server, gpus, start, end, frame["ended"], number, serves, drains)
 
 
 def _rungs(frame: pl.DataFrame | None, ids: pl.Series) -> Rungs:

@@ -44,7 +44,7 @@ RECOMPUTED: Final = (
         "run-times",
         "searches",
     ),
-    *("held", "causes", "summary", "timeline"),
+    *("held", "causes", "latency", "summary", "timeline"),
 )
 Checks = dict[str, "Check"]
 
@@ -106,6 +106,7 @@ def _leave_out(checks: Checks, facts: Facts, inputs: RunInputs) -> None:
         ("evictions", inputs.makes_room, "jobs make no room for others"),
         ("stays", inputs.several or facts.outcome.stays_written is not None, "every job has one stay"),
         ("links", bool(inputs.cluster.tiers), "the cluster has no tiers"),
+        ("latency", inputs.answering is not None, "the run knows no requests"),
         ("held", paused, "the policy preempts no job"),
         ("held", not paused or {"held_time", "lost_time"} <= columns, "the result does not say"),
         ("causes", {*WAITS[1:], *RUNS[:2]} <= columns, "the result does not say"),

@@ -58,7 +58,8 @@ def check_repeat(
     Raises InputError and UsageError for a `policy` that is not the one recorded.
     """
     # The engine is loaded for this check alone.
-    from ringbco.run.again import CannotRepeatError, compare_results, read_repeat
+    from ringbco.run.again import compare_results, read_repeat
+    from ringbco.run.copies import CannotRepeatError
 
     try:
         wanted = read_repeat(folder, jobs, policy)

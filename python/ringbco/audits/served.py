@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.errors import show_value
@@ -19,14 +20,15 @@ from ringbco.trace.side_table import ReadContext
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ringbco.audits.facts import Facts, Floats, Ints
+    from ringbco.audits.facts import Bools, Facts, Floats, Ints
 
 
 @dataclass(frozen=True)
 class Served:
     """Services and their replicas: names and GPUs by service, then one value per replica, times in s.
 
-    loads: for each service (time, replicas) at instants of the clock, in order.
+    loads: for each service (time, replicas) at instants of the clock, in order. drains: NaN for never.
+    longest: for each service, how long a replica may drain, s; None for a run without requests.
     """
 
     names: list[str]
@@ -37,6 +39,15 @@ class Served:
     num_gpus: Ints
     start: Floats
     end: Floats
+    number: Ints
+    drains: Floats
+    ended: pl.Series
+    longest: Floats | None
+
+    @property
+    def leaves(self) -> Floats:
+        """From when on each is none of those that its service wants."""
+        return self.end if self.longest is None else np.fmin(self.drains, self.end)
 
 
 @dataclass
@@ -60,9 +71,11 @@ def read(facts: Facts) -> Served | None:
         return None
     known = ReadContext(largest=int(facts.server_gpus.max()))
     checked = Services.read(table, known, Services.form.file).frame
-    names: list[str] = []
-    gpus: list[int] = []
-    rows: list[list[tuple[float, int]]] = []
+    answering = facts.inputs.answering
+    own_services = () if answering is None else answering.services
+    names = [service.name for service in own_services]
+    gpus = [service.gpus for service in own_services]
+    rows: list[list[tuple[float, int]]] = [[] for _ in names]
     for name, time, wanted, size in checked.iter_rows():
         if name not in names:
             names.append(name)
@@ -89,6 +102,10 @@ def read(facts: Facts) -> Served | None:
         column("num_gpus", np.int64),
         column("start_time", np.float64),
         column("end_time", np.float64),
+        column("replica", np.int64),
+        replicas["drains_from"].cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        replicas["ended"],
+        None if answering is None else np.array([service.drain for service in own_services], np.float64),
     )
 
 
@@ -132,29 +149,54 @@ def _strangers(check: Check, facts: Facts, found: Served) -> bool:
         (bad, "is of no service, or of another size than its service"),
         (found.server >= facts.cluster.num_servers, "is on a server that does not exist"),
         (~(found.end > found.start), "does not end after its start"),
+        *_of_drains(found, known),
     ):
         for i in check.broken(wrong).tolist():
             check.add([_finding(check, found, i, f"row {i + 1} of replicas.parquet {told}")], 1)
     keys = list(zip(found.service.tolist(), found.start.tolist(), found.server.tolist(), strict=True))
     said = "replicas.parquet is not in order of service, start and server"
     check.expect(holds=keys == sorted(keys), message=said)
+    if found.longest is not None:
+        placed = [found.start[found.service == service] for service in range(len(found.names))]
+        numbers = [found.number[found.service == service] for service in range(len(found.names))]
+        for name, own, start in zip(found.names, numbers, placed, strict=True):
+            counts = np.array_equal(np.sort(own), np.arange(own.size))
+            in_turn = counts and bool((np.diff(start[np.argsort(own)]) >= 0).all())
+            said = f"replicas of service {show_value(name)} are not numbered 0, 1, ... by their starts"
+            check.expect(holds=in_turn, message=said)
     return check.failed > 0
+
+
+def _of_drains(found: Served, known: Bools) -> Iterator[tuple[Bools, str]]:
+    """What may be wrong with how replicas drain, where they answer requests."""
+    if found.longest is None:
+        return
+    longest = np.where(known, found.longest[found.service], np.inf)
+    yield found.drains < found.start, "drains before it starts"
+    yield found.drains > found.end, "drains after its end"
+    yield found.end > found.drains + longest, "drains for longer than its service lets it"
+    never, ended = np.isnan(found.drains), found.ended.cast(pl.String)
+    yield never & (ended == "surplus").to_numpy(), "ends as surplus, and does not drain"
+    yield ~never & (ended == "end of run").to_numpy(), "drains, and ends with the run"
 
 
 def _faults(check: Check, facts: Facts, found: Served, service: int) -> Iterator[tuple[float, str]]:
     """Goes through what happens to a service, in the order of an instant, up to the end of the run."""
     course = _Course()
-    last = float(facts.finish.max())
+    last, leaves = float(facts.finish.max()), found.leaves
     mine = np.flatnonzero(found.service == service)
     failed = np.zeros(found.start.size, dtype=bool)
     if facts.outages is not None:
         failed[mine] = np.isin(found.server[mine] + 1j * found.end[mine], facts.outages.keys)
+    if found.longest is not None:
+        last = max(last, float(found.end.max()))
+        failed &= np.isnan(found.drains)
     starts: dict[float, list[int]] = {}
     ends: dict[float, list[int]] = {}
     loads = dict(found.loads[service])
     for i in mine.tolist():
         starts.setdefault(float(found.start[i]), []).append(i)
-        ends.setdefault(float(found.end[i]), []).append(i)
+        ends.setdefault(float(leaves[i]), []).append(i)
     for time in sorted(time for time in {*starts, *ends, *loads} if time < last):
         over = [i for i in ends.get(time, []) if not failed[i]]
         for i in ends.get(time, []):
@@ -170,7 +212,7 @@ def _faults(check: Check, facts: Facts, found: Served, service: int) -> Iterator
                 return
             course.waiting -= 1
             course.live.append(i)
-    early = [i for i in course.live if found.end[i] != last]
+    early = [i for i in course.live if leaves[i] != last]
     if early:  # pragma: no cover - every end is an instant of the loop
         yield last, f"{len(early)} replicas end otherwise than with the run"
     if any(found.end[mine] > last):
@@ -189,7 +231,7 @@ def _load(
         surplus = max(-more, 0) - given_up
     if len(over) != surplus:
         yield time, f"ends {len(over)} replicas; expected {surplus}"
-    elif over:
+    elif over and found.longest is None:
         # Those that started last; who of those that started together was placed last nobody tells.
         oldest = min(found.start[i] for i in over)
         if any(found.start[i] > oldest for i in course.live if i not in over):

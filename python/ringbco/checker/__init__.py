@@ -23,7 +23,7 @@ from ringbco.checker import (
 )
 from ringbco.checker.figures import Summary
 from ringbco.checker.idle import Placeable
-from ringbco.checker.inputs import Recomputed, RunInputs, StayLog
+from ringbco.checker.inputs import Bools, Recomputed, RunInputs, StayLog
 from ringbco.checker.run_interval import RunInterval
 from ringbco.checker.speed import Speeds
 from ringbco.checker.work import Worker
@@ -72,6 +72,10 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
         tables["links"], uplinks = carried.table(interval), carried.summary(interval)
     if inputs.services is not None:
         tables["replicas"] = services.replicas_table(interval)
+    untold: dict[tuple[str, str], Bools] = {}
+    if inputs.answering is not None:
+        tables["latency"], rows = services.latency_table(interval)
+        untold = {("latency", column): unknown for column, unknown in rows.items()}
     missing = np.ones(len(inputs.jobs), np.bool_)
     missing[stay_log.stays.job] = False
     placeable = room.placeable if missing.any() or inputs.searched else ~missing
@@ -83,4 +87,4 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     summary = Summary(interval, done, placeable).of(spanning, found)
     if uplinks is not None:
         summary["links"] = uplinks
-    return Recomputed(tables, summary, ended, off)
+    return Recomputed(tables, summary, ended, off, untold)

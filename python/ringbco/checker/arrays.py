@@ -7,6 +7,7 @@ A sum of n numbers of one sign, one after the other, is off by (n - 1) x 2^-53 a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,14 @@ def most_of(values: NDArray[Any], head: Ints) -> NDArray[Any]:
 def total(values: Floats) -> float:
     """The sum of a column."""
     return float(np.sum(values)) if values.size else 0.0
+
+
+def percentile(ordered: Floats, share: float) -> float:
+    """Linear interpolation between the order statistics around (n - 1) x share."""
+    at = (ordered.size - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
 
 
 def ranges(first: Ints, count: Ints) -> Ints:

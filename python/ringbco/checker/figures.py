@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.checker import services
-from ringbco.checker.arrays import codes, overlap, total
+from ringbco.checker.arrays import codes, overlap, percentile, total
 from ringbco.checker.chains import chain_times, log_waits
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
@@ -31,14 +31,6 @@ Figures = dict[str, Any]
 def mean(values: Floats) -> float:
     """Of one value or more."""
     return total(values) / values.size
-
-
-def percentile(ordered: Floats, share: float) -> float:
-    """Linear interpolation between the order statistics around (n - 1) x share."""
-    at = (ordered.size - 1) * share
-    low = math.floor(at)
-    high = min(low + 1, ordered.size - 1)
-    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
 
 
 class Summary:

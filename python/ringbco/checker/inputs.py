@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Settings, Speed
+
+if TYPE_CHECKING:
+    from ringbco.checker.requests import Answering
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -162,8 +165,8 @@ class RunInputs(Settings):
     options: as run.toml has them. preempts, resizes: whether the policy may do so. protects:
     whether it protects stays for twice the preempt cost, unless told otherwise. decides: whether it is a
     log or in Python, so that only it knows which jobs it refuses. follows: whether it is a log. by_gpus:
-    whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas:
-    None for a run that knows none.
+    whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas,
+    answering: None for a run that knows none.
     """
 
     jobs: Jobs
@@ -180,6 +183,7 @@ class RunInputs(Settings):
     services: Sequence[Load] | None = None
     quotas: Sequence[Book] | None = None
     speeds: Sequence[Speed] = ()
+    answering: Answering | None = None
 
     @cached_property
     def losing(self) -> tuple[int, ...]:
@@ -319,7 +323,7 @@ class Stays:
 
 @dataclass
 class Replicas:
-    """Replicas of services, as replicas.parquet has them."""
+    """Replicas of services, as replicas.parquet has them. serves, drains: NaN for never."""
 
     service: pl.Series
     server: Ints
@@ -327,6 +331,9 @@ class Replicas:
     start: Floats
     end: Floats
     ended: pl.Series
+    number: Ints
+    serves: Floats
+    drains: Floats
 
     def __len__(self) -> int:
         return self.server.size
@@ -356,10 +363,11 @@ class Recomputed:
     """What follows from a stay log: tables by name, as columns; figures; how far each job's work is off.
 
     ended, off: rows of the job table, and for each, in its units, what was done until its end less what there
-    was to do.
+    was to do. untold: by table and column, the rows of which the result does not say enough.
     """
 
     tables: dict[str, Table] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     ended: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     off: Floats = field(default_factory=lambda: np.zeros(0))
+    untold: dict[tuple[str, str], Bools] = field(default_factory=dict)

@@ -47,6 +47,11 @@ class RunInterval:
             first, last = float(inputs.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
         return cls(inputs, stays, stay_log.replicas, *closed, slept, first, last)
 
+    @property
+    def closes(self) -> float:
+        """When a run with requests was over: a replica gave its last answer, or the last job was done."""
+        return max(float(self.stays.end.max(initial=0.0)), float(self.replicas.end.max(initial=0.0)))
+
     def measured(self) -> RunInterval:
         """That of figures of time: what of the window is in the run."""
         since, until = self.inputs.window or (self.first, self.last)

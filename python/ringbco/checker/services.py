@@ -14,31 +14,45 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ringbco.checker import requests
 from ringbco.checker.arrays import overlap, total
 from ringbco.checker.clock import loads
-from ringbco.checker.inputs import Table
+from ringbco.checker.inputs import Bools, Floats, Ints, Table
 from ringbco.checker.run_interval import HOUR, RunInterval
+from ringbco.checker.timeline import instants
 
 
 def replicas_table(interval: RunInterval) -> Table:
     """replicas.parquet."""
-    replicas, number = interval.replicas, dict[str, int]()
-    own: list[int] = []
-    for service in replicas.service.to_list():
-        own.append(number.get(service, 0))
-        number[service] = own[-1] + 1
-    drains = np.where((replicas.ended == "surplus").to_numpy(), replicas.end, np.nan)
+    replicas, answering = interval.replicas, interval.inputs.answering
+    if answering is None:
+        drains = np.where((replicas.ended == "surplus").to_numpy(), replicas.end, np.nan)
+        number, serves = _in_order(replicas.service), replicas.start
+    else:
+        startup = {service.name: service.startup for service in answering.services}
+        serves = replicas.start + np.array([startup[name] for name in replicas.service], np.float64)
+        serves = np.where(serves < replicas.end, serves, np.nan)
+        number, drains = replicas.number, replicas.drains
     return {
         "service": replicas.service,
-        "replica": np.array(own, np.int64),
+        "replica": number,
         "server": replicas.server,
         "num_gpus": replicas.gpus,
         "start_time": replicas.start,
         "end_time": replicas.end,
-        "serves_from": replicas.start,
+        "serves_from": pl.Series(serves).fill_nan(None),
         "drains_from": pl.Series(drains).fill_nan(None),
         "ended": replicas.ended,
     }
+
+
+def _in_order(services: pl.Series) -> Ints:
+    """The number of each replica among those of its service."""
+    count, own = dict[str, int](), list[int]()
+    for service in services.to_list():
+        own.append(count.get(service, 0))
+        count[service] = own[-1] + 1
+    return np.array(own, np.int64)
 
 
 @dataclass
@@ -101,19 +115,31 @@ def _course(
 
 
 def figures(interval: RunInterval) -> dict[str, Any]:
-    """What a summary says of services, in all and of each."""
+    """What a summary says of services, in all and of each; with requests, of the whole run."""
     inputs, replicas, first, last = interval.inputs, interval.replicas, interval.first, interval.last
     assert inputs.services is not None
-    size = {row.service: row.gpus for row in inputs.services}
+    answering, wanted_by = inputs.answering, loads(inputs.services, inputs.slot)
+    if answering is None:
+        size = {row.service: row.gpus for row in inputs.services}
+        leaves, why = replicas.end, replicas.ended
+    else:
+        first, last = 0.0, interval.closes
+        size = {service.name: service.gpus for service in answering.services}
+        # One that drains is none of those that its service wants.
+        drains = ~np.isnan(replicas.drains)
+        leaves = np.where(drains, replicas.drains, replicas.end)
+        why = replicas.ended.set(pl.Series(drains), "surplus") if drains.size else replicas.ended
+    prices = _prices(interval)
     rows: list[dict[str, Any]] = []
-    for name, own in loads(inputs.services, inputs.slot).items():
+    for number, name in enumerate(wanted_by if answering is None else size):
+        own = wanted_by.get(name, [])
         mine = (replicas.service == name).to_numpy()
-        start, end, ended = replicas.start[mine], replicas.end[mine], replicas.ended.filter(pl.Series(mine))
+        start, end, ended = replicas.start[mine], leaves[mine], why.filter(pl.Series(mine))
         over = list(zip(end.tolist(), ended.to_list(), strict=True))
         waits = [wait for begun, wait in _course(own, start.tolist(), over, last).waits if begun >= first]
         served = total(overlap(start, end, first, last))
         times, wanted_of = (np.array([row[i] for row in own], np.float64) for i in (0, 1))
-        until = np.maximum(times, np.append(times[1:], last))
+        until = np.maximum(times, np.append(times[1:], last)[: times.size])
         wanted = total(wanted_of * overlap(times, until, first, last))
         rows.append(
             {
@@ -127,6 +153,8 @@ def figures(interval: RunInterval) -> dict[str, Any]:
                 "gpu_hours": served * size[name] / HOUR,
             }
         )
+        if answering is not None:
+            rows[-1] |= requests.figures(answering, number, replicas, prices)
     wanted = fsum(row["replica_seconds_wanted"] for row in rows)
     served = fsum(row["replica_seconds_served"] for row in rows)
     return {
@@ -137,12 +165,32 @@ def figures(interval: RunInterval) -> dict[str, Any]:
     }
 
 
+def latency_table(interval: RunInterval) -> tuple[Table, dict[str, Bools]]:
+    """latency.parquet, and by column the rows of which nothing tells it."""
+    inputs, end = interval.inputs, interval.closes
+    assert inputs.answering is not None
+    times = instants(inputs, interval.first, end)
+    wanted = loads(inputs.services or (), inputs.slot)
+    return requests.latency_table(inputs.answering, interval.replicas, wanted, times, end)
+
+
+def _prices(interval: RunInterval) -> Floats:
+    """Of a GPU-hour on each server; NaN for none."""
+    cluster = interval.inputs.cluster
+    if not cluster.types:
+        return np.full(cluster.gpus.size, np.nan)
+    prices = [np.nan if fact.price_per_hour is None else fact.price_per_hour for fact in cluster.types]
+    return np.array(prices, np.float64)[cluster.of_type]
+
+
 def _lent(interval: RunInterval) -> float:
     """GPU-seconds that jobs held of those that services would hold at their largest."""
     inputs, stays, gpus = interval.inputs, interval.stays, interval.inputs.cluster.gpus
     largest: dict[str, int] = {}
     for row in inputs.services or ():
         largest[row.service] = max(largest.get(row.service, 0), row.replicas * row.gpus)
+    if inputs.answering is not None:
+        largest = {service.name: service.most * service.gpus for service in inputs.answering.services}
     server = np.array([outage.server for outage in interval.down], np.int64)
     down, up = (np.array([outage[i] for outage in interval.down], np.float64) for i in (1, 2))
     since, until, lost = (np.array([own[i] for own in interval.drained], np.float64) for i in (1, 2, 3))

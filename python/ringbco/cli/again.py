@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from ringbco.run.again import Repeat
 
-_TAKEN: Final = ("jobs", "out", "again", "force", "as_json", "quiet")
+_TAKEN: Final = ("jobs", "out", "again", "force", "as_json", "quiet", "request_rows")
 
 
 def repeat(
@@ -28,11 +29,13 @@ def repeat(
 ) -> None:
     """Runs the result in `folder` once more; OtherwiseError (exit status 3) where it comes out otherwise.
 
-    out: where the repeat is kept; None for nowhere.
+    out: where the repeat is kept; None for nowhere. With --request-rows the repeat has requests.parquet, even
+    if the result has not.
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import OtherwiseError
     from ringbco.result.folder import check_target
+    from ringbco.result.tables import TABLES
     from ringbco.run.again import compare_results, read_repeat
 
     policy = _policy(ctx)
@@ -40,6 +43,9 @@ def repeat(
         _refuse_itself(folder, out)
         check_target(out, force=force)
     wanted = read_repeat(folder, jobs, policy)
+    beyond = bool(ctx.params["request_rows"]) and not wanted.options.get("request_rows")
+    if beyond:
+        wanted = replace(wanted, options={**wanted.options, "request_rows": True})
     unit = "%" if wanted.command == "plan" else "jobs"
     shown = policy or wanted.options.get("policy", "?")
     with progress_bar(f"{shown} on {wanted.cluster.name}", quiet=quiet, unit=unit) as progress:
@@ -51,6 +57,8 @@ def repeat(
         with scratch_folder("ringbco-") as scratch:
             outcome.write(scratch / "again")
             found = compare_results(folder, scratch / "again", named=wanted.is_custom)
+    if beyond:
+        found.pop(TABLES["requests"].file, None)
     others = wanted.other_versions(outcome.run["ringbco"])
     if as_json:
         told: dict[str, Any] = {

@@ -28,7 +28,9 @@ _GROUPS: Final = (
 )
 
 _ROWS: Final = """
-jobs
+jobs JOBS: The job table, or a table of requests (arrival, input_tokens, output_tokens), Parquet or CSV.
+services FILE.toml: Of requests, also show what one replica of each service in this file can sustain. Default:
+  none.
 cluster SxG|C.toml|preset:NAME: Also show the load on this cluster's GPUs and the jobs too large for it.
   Default: none.
 shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to compare
@@ -46,6 +48,7 @@ quiet --quiet -q: Print nothing but errors; for use with --png and --html.
 def inspect(
     jobs: Path,
     *,
+    services: str | None = None,
     cluster: str | None = None,
     shape: str | None = None,
     png: Path | None = None,
@@ -55,11 +58,14 @@ def inspect(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Describe a job table: counts, shapes, load, users, and rows worth checking.
+    """Describe a job table: counts, shapes, load, users, and rows worth checking; or a table of requests.
 
     If JOBS has recorded starts, its waits in the log, by size and owner, and its utilisation are shown, too.
     Published figures of the trace stand beside them, so that an incomplete file shows. Rows that break a rule
     of the job table are counted by reason and left out; `replay` rejects a table that has any.
+
+    Of requests it shows the rate over time, bursts, and lengths in tokens: mean, median, p90, p95, p99, max
+    (docs/serving.md).
 
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
@@ -71,6 +77,12 @@ def inspect(
     from ringbco.units import check_units, shown_in
 
     check_units(units)
+    drawn = {"cluster": cluster, "shape": shape, "png": png, "html": html}
+    if _of_requests(jobs, services, drawn):
+        from ringbco.cli.inspect_requests import inspect_requests
+
+        inspect_requests(jobs, services, units=units, as_json=as_json, quiet=quiet)
+        return
     if shape is not None:
         published.check_name(shape)
     _check_outputs(jobs, png, html, force=force)
@@ -85,6 +97,20 @@ def inspect(
     elif not quiet:
         with shown_in(units):
             _show(jobs, table, inspection, (png, html))
+
+
+def _of_requests(path: Path, services: str | None, others: Mapping[str, object]) -> bool:
+    """Whether the table is one of requests. Raises UsageError for an option of the other kind of table."""
+    from ringbco.errors import UsageError
+    from ringbco.trace.requests import names_requests
+
+    found = names_requests(path)
+    if not found and services is not None:
+        raise UsageError(f"option services: {path} is no table of requests, which has a column arrival")
+    for name, value in others.items():
+        if found and value is not None:
+            raise UsageError(f"option {name}: {path} is a table of requests: expected a job table")
+    return found
 
 
 def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Sequence[Path | None]) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import one_file
 from ringbco.cli.options import takes
+from ringbco.io.terminal import note
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
 _ROWS: Final = """
-requests REQUESTS: A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or TIMESTAMP,
-  ContextTokens, GeneratedTokens.
+requests REQUESTS: A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or the names of
+  Azure's or BurstGPT's traces.
 gpus_per_replica N: GPUs per replica, all on one server.
 tokens_per_gpu T: Tokens per second that a GPU serves, input and output together.
 out --out -o SERVICES.parquet: The file to write: .parquet or .csv.
@@ -48,11 +49,15 @@ def services(
     Example: ringbco services requests.csv --gpus-per-replica 4 --tokens-per-gpu 500 -o services.csv
     """
     from ringbco.study.services import counted
+    from ringbco.trace.requests import Requests
     from ringbco.trace.services import Services
 
     one_file.check_table_name(out, Services.mark(), force=force)
+    trace = Requests.read(requests, counted=True)
+    for line in () if quiet else trace.notes:
+        note(line)
     made, figures = counted(
-        requests,
+        trace,
         gpus_per_replica=gpus_per_replica,
         tokens_per_gpu=tokens_per_gpu,
         target=target,

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 
     from ringbco.result.why import Story
 
-_SHADES: Final = {"waiting": "·", "resting": "-", "pausing": "▒", "running": "█"}
-_PLAIN: Final = {"waiting": ".", "resting": "-", "pausing": "=", "running": "#"}
+_SHADES: Final = {"waiting": "·", "resting": "-", "pausing": "▒", "running": "█"} | {
+    "prompt": "▒",
+    "answering": "█",
+}
+_PLAIN: Final = {"waiting": ".", "resting": "-", "pausing": "=", "running": "#"} | {
+    "prompt": "=",
+    "answering": "#",
+}
 """The same for a terminal that knows nothing but ASCII."""
 _STAYS: Final = 6
 """Stays that are printed: the first ones, and the last."""
@@ -27,12 +33,15 @@ _MARKS: Final = {
     "rung": "r",
     "resized": "z",
     "moved": "m",
+    "drained": "d",
 }
 """How a stay ended; where several ended in one place of the lane, the first of these is shown."""
 
 _ROWS: Final = """
 folder
 job JOB: The job_id of a job.
+request ROW>=0: In place of JOB, a request: its row of the file of requests, the first is 0. The run needs
+  --request-rows.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
   unchanged]
 policy POLICY: For a result of a custom policy, FILE.py:Class or module:Class, loaded if its SHA-256 is the
@@ -46,8 +55,9 @@ as_json --json: Print the story as JSON, times in seconds, and nothing else.
 @takes(_ROWS)
 def why(
     folder: Path,
-    job: str,
+    job: str | None = None,
     *,
+    request: int | None = None,
     jobs: Path | None = None,
     policy: str | None = None,
     every: bool = False,
@@ -70,7 +80,7 @@ def why(
     with shown_in(units):
         outcome = read_result(folder)
         with progress_bar(f"asking {outcome.summary.get('policy', '?')}", quiet=as_json) as progress:
-            story = story_of(outcome, job, jobs, policy, name=str(folder), progress=progress)
+            story = story_of(outcome, job, jobs, policy, request, name=str(folder), progress=progress)
         if as_json:
             say_json({"folder": str(folder), **story.to_dict()})
         else:
@@ -82,11 +92,13 @@ def _show(folder: Path, story: Story, *, every: bool) -> None:
     from rich.text import Text
 
     from ringbco.io.console import Console
+    from ringbco.result.why_request import RequestStory
     from ringbco.units import duration
 
     console = Console()
     queue = f", queue {story.queue}," if story.queue not in (None, "strict") else ""
-    say(f"{story.job} in {folder}: {story.policy}{queue} on {story.cluster}")
+    of = f"request {story.request} to {story.service}" if isinstance(story, RequestStory) else story.job
+    say(f"{of} in {folder}: {story.policy}{queue} on {story.cluster}")
     if story.lane:
         plain = not console.encoding.lower().startswith("utf")
         for line in _lane(story, console.width, _PLAIN if plain else _SHADES):

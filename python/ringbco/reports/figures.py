@@ -10,9 +10,10 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports import data_jobs, data_links, data_parts, data_time, shapes
+from ringbco.reports import data_jobs, data_links, data_parts, data_requests, data_time, shapes
 from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
+from ringbco.reports.shapes_requests import against_replicas
 from ringbco.reports.tones import Ranked, ranked
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
@@ -243,6 +244,25 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         _rows("services-attainment", "Attainment", "Replica-seconds served / replica-seconds requested.",
               data_parts.attainment, by="service", value="attainment", across="served / requested",
               number=".0%", ceiling=1, told=("policy", "service", "attainment .2%")),
+    ),
+    "Requests": (
+        Row("requests-latency", "Latency over time",
+            "Left: p50 and p99 of requests answered, of each interval its median p50 and largest p99. Right:"
+            " replicas. The axis ends with the last answer.",
+            data_requests.latency_over_time, against_replicas, {}, each=True, height=170),
+        Row("requests-latencies", "Latency",
+            "Share of requests with latency <= x: from arrival to last token.",
+            data_requests.latencies, shapes.lines, {
+                "y": alt.Y("share:Q", title="share of requests").scale(domain=[0, 1]).axis(format="%")},
+            each=True),
+        Row("requests-first-tokens", "Time to the first token",
+            "Share of requests with time to the first token (TTFT) <= x.",
+            data_requests.first_tokens, shapes.lines, {
+                "y": alt.Y("share:Q", title="share of requests").scale(domain=[0, 1]).axis(format="%")},
+            each=True),
+        _over_time("requests-lent", "GPUs lent to training",
+                   "GPUs that jobs hold of those that services would hold with all their replicas.",
+                   data_requests.lent, ("GPUs", ",.0f")),
     ),
     "Contention on servers": (
         Row("servers", "Spanning jobs per server",

@@ -42,6 +42,7 @@ _MOST_TICKS: Final = 8
 _TICKS: Final[dict[float, str]] = {0.001: "1 ms", 0.1: "0.1 s", **TICKS}
 # For scales on which there are few of these.
 _BETWEEN: Final = {
+    0.01: "10 ms",
     2: "2 s",
     5: "5 s",
     20: "20 s",
@@ -224,13 +225,14 @@ def scaled(
     zero: str = AT_ONCE,
     even: bool = False,
     near: bool = False,
+    finest: float = 1.0,
     **axis: Any,
 ) -> Scaled:
     """A scale for these columns: logarithmic where they span more than a factor of 8, else from 0.
 
     times: they are in seconds. zero: what the axis says of values of 0, which a logarithm does not know and
     which have a place of their own below all others. even: from 0 in any case. near:
-    not from 0 where all are nearly as large.
+    not from 0 where all are nearly as large. finest: of times, s: there is nothing to tell apart below it.
     """
     found = pl.concat([data[name].cast(pl.Float64).rename("value") for name in columns]).drop_nulls()
     positive = found.filter(found > 0).to_list()
@@ -242,8 +244,8 @@ def scaled(
         values, texts = _even(low - margin, high + margin, times)
         scale = alt.Scale(domain=[low - margin, high + margin], nice=False, zero=False)
         return Scaled(scale, ticked(values, texts, **axis))
-    # Below a second, and a thousandth of a number, there is nothing to tell apart.
-    low = min(max(low, 1.0 if times else 1e-3), high)
+    # Below a thousandth of a number, too, there is nothing to tell apart.
+    low = min(max(low, finest if times else 1e-3), high)
     if even or high / low <= _SPAN:
         return from_zero(0.0, high, times=times, **axis)
     floor, ceiling = low / 1.2, high * 1.1

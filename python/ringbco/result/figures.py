@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from ringbco.deprecation import warn
+from ringbco.result.answered import REQUEST_FIGURES
 from ringbco.result.metrics import STATISTICS, jain_index, rank_correlation, statistics
 from ringbco.result.reliability import UNKNOWN
 from ringbco.result.rows import JobArrays, Rows
+from ringbco.result.serving import attainment, services_of
 from ringbco.units import Kind, brief, figure, same
 
 if TYPE_CHECKING:
@@ -210,18 +212,14 @@ def _of_searches(key: str, title: str, unit: Kind, column: str) -> Figure:
     return Figure(key, title, unit, lambda r: float(known(r).mean()), when=lambda r: known(r).size > 0)
 
 
-def _wanted(rows: Rows | OfService) -> Sequence[OfService]:
-    return rows.run.services if isinstance(rows, Rows) else (rows,)
-
-
-def _attainment(rows: Rows | OfService) -> float | None:
-    """The share of what was wanted; all of nothing is 1."""
-    own = _wanted(rows)
-    return _share(sum(one.served for one in own), sum(one.wanted for one in own), 1.0)
-
-
 def _gpu_hours(rows: Rows | OfService) -> float:
-    return sum(one.gpus * one.served / _HOUR for one in _wanted(rows))
+    return sum(one.gpu_seconds / _HOUR for one in services_of(rows))
+
+
+def _of_requests(key: str, title: str, unit: Kind, better: Any, shown_in: ShownIn) -> Figure:
+    """A figure of the requests of a service."""
+    row = Figure(key, title, unit, lambda r: r.more[key], better, shown_in, scopes=_SERVICE)
+    return row._replace(when=lambda r: key in r.more)
 
 
 def _lateness(rows: Rows) -> NDArray[np.float64]:
@@ -350,7 +348,7 @@ FIGURES: Final = (
     *_of(_SERVICE,
         Figure("service", "service", None, lambda r: r.name),
         Figure("gpus_per_replica", "GPUs a replica", "count", lambda r: r.gpus, "neither", "summary"),
-        Figure("attainment", "attainment", "share", _attainment, "most"),
+        Figure("attainment", "attainment", "share", attainment, "most"),
         Figure("replica_seconds_wanted", "wanted", "time", lambda r: r.wanted, "neither", "summary"),
         Figure("replica_seconds_served", "served", "time", lambda r: r.served, "most", "summary"),
         Figure("mean_time_to_scale_up", "mean time to scale up", "time",
@@ -358,8 +356,9 @@ FIGURES: Final = (
         Figure("worst_time_to_scale_up", "worst time to scale up", "time",
                lambda r: float(r.waits.max()) if r.waits.size else None),
         Figure("gpu_hours", "GPU-hours", "number", _gpu_hours, "neither")),
+    *(_of_requests(*row) for row in REQUEST_FIGURES),
     *_of(_RUN, Figure("services", "services", None, lambda r: _each(r.run.services)),
-        Figure("service_attainment", "attainment of services", "share", _attainment, "most", "headline"),
+        Figure("service_attainment", "attainment of services", "share", attainment, "most", "headline"),
         Figure("service_gpu_hours", "GPU-hours of services", "number", _gpu_hours, "neither"),
         Figure("gpu_hours_lent_to_training", "GPU-hours lent to training", "number",
                lambda r: r.run.lent / _HOUR, "neither"),

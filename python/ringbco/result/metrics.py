@@ -29,10 +29,10 @@ def column(frame: pl.DataFrame | Columns, name: str) -> NDArray[Any]:
 
 def statistics(values: NDArray[np.float64]) -> dict[str, float]:
     """Mean, median, 90th and 99th percentile (linear interpolation) of a non-empty array."""
-    return dict(zip(STATISTICS, (float(values.mean()), *_percentiles(values, (50, 90, 99))), strict=True))
+    return dict(zip(STATISTICS, (float(values.mean()), *percentiles(values, (50, 90, 99))), strict=True))
 
 
-def _percentiles(values: NDArray[np.float64], percents: Sequence[int]) -> list[float]:
+def percentiles(values: NDArray[np.float64], percents: Sequence[float]) -> list[float]:
     """The bits of `np.percentile`, whose first call imports numpy.ma: a tenth of what a small replay takes.
 
     NaN where one of the values is.

@@ -69,6 +69,7 @@ class Outcome:
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services,
     fair_shares: those of the run, if it was given any.
     replicas: one row per replica of a service; None for a run without services.
+    latency: one row per service and sample; requests: one per request, if asked for; None without requests.
     servers: one row per change of a server; None where none may go down or sleep.
     links: one row per uplink and sample at which what it carries is new; None without tiers.
     stays_written: one row per stay; None where no stay may end before its job is done, `stays` has it always.
@@ -91,6 +92,8 @@ class Outcome:
     services: pl.DataFrame | None = None
     fair_shares: pl.DataFrame | None = None
     replicas: pl.DataFrame | None = None
+    latency: pl.DataFrame | None = None
+    requests: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
@@ -139,9 +142,17 @@ class Outcome:
         found: ringbco.Diff = ringbco._above("diff", self, other, by)
         return found
 
-    def why(self, job: str, jobs: TableLike | None = None, policy: str | None = None) -> ringbco.Story:
-        """What happened to a job, and why; times in seconds (docs/why.md).
+    def why(
+        self,
+        job: str | None = None,
+        jobs: TableLike | None = None,
+        policy: str | None = None,
+        *,
+        request: int | None = None,
+    ) -> ringbco.Story:
+        """What happened to a job, or to a request, and why; times in seconds (docs/why.md).
 
+        request: in place of a job, the row, from 0, of a request of the table of requests.
         jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
         With it the run is repeated as far as the story needs; without it the story says what the result
         tells, nothing of places in a queue, and nothing of jobs that never had GPUs.
@@ -153,7 +164,7 @@ class Outcome:
 
         print(*outcome.why("j17").sentences, sep="\n")
         """
-        found: ringbco.Story = ringbco._above("why", self, job, jobs, policy)
+        found: ringbco.Story = ringbco._above("why", self, job, jobs, policy, request)
         return found
 
     @property

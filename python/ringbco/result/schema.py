@@ -160,6 +160,25 @@ REPLICAS_SCHEMA: Final = {
     "drains_from": pl.Float64(),
     "ended": pl.String(),
 }
+LATENCY_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "service": pl.String(),
+    "time": pl.Float64(),
+    "arrivals": pl.UInt32(),
+    "p50_latency": pl.Float64(),
+    "p99_latency": pl.Float64(),
+    "queued": pl.UInt32(),
+    "running": pl.UInt32(),
+    "replicas_serving": pl.UInt32(),
+    "replicas_wanted": pl.UInt32(),
+}
+REQUESTS_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "row": pl.UInt32(),
+    "service": pl.String(),
+    "replica": pl.UInt32(),
+    "start": pl.Float64(),
+    "first_token": pl.Float64(),
+    "finish": pl.Float64(),
+}
 SERVERS_SCHEMA: Final[dict[str, pl.DataType]] = {
     "server": pl.UInt32(),
     "time": pl.Float64(),

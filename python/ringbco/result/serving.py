@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
+from ringbco.result.answered import Replicas
 from ringbco.result.energy import Held
 from ringbco.result.schema import REPLICAS_SCHEMA
 from ringbco.result.stays import REPLICA_ENDED
@@ -18,36 +19,58 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco._core import RunResult
+    from ringbco.result.answered import Answered
     from ringbco.result.reliability import DownTime
-    from ringbco.result.rows import Scope
+    from ringbco.result.rows import Rows, Scope
     from ringbco.trace.services import Services
 
 
 @dataclass(frozen=True)
 class OfService:
-    """What a service wanted and got, replica-seconds. waits: of its replicas, before each start, s."""
+    """What a service wanted and got, replica-seconds. waits: of its replicas, before each start, s.
+
+    held: by replicas, those that drain too. more: its figures of requests, by key.
+    """
 
     name: str
     gpus: int
     wanted: float
     served: float
     waits: NDArray[np.float64]
+    held: float
+    more: Mapping[str, Any]
     scope: ClassVar[Scope] = "service"
 
     @property
     def gpu_seconds(self) -> float:
         """GPU-seconds that its replicas held."""
-        return self.gpus * self.served
+        return self.gpus * self.held
+
+
+def services_of(rows: Rows | OfService) -> Sequence[OfService]:
+    """The services of a run, or the one."""
+    if isinstance(rows, OfService):
+        return (rows,)
+    return rows.run.services or ()
+
+
+def attainment(rows: Rows | OfService) -> float:
+    """The share of what was wanted; all of nothing is 1."""
+    own = services_of(rows)
+    wanted = sum(one.wanted for one in own)
+    return sum(one.served for one in own) / wanted if wanted > 0 else 1.0
 
 
 @dataclass(frozen=True)
 class Serving:
     """What became of the services of a run; times in seconds.
 
-    names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start, end,
-    ended: of each replica: its service by number, which of it in order of starts, since when it was wanted,
-    and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
-    GPU-seconds lent to training. largest: GPUs that services would hold with their largest numbers.
+    names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start,
+    serves_from, drains_from, end, ended: of each replica: its service by number, which of it in order of
+    starts, since when it was wanted, when it took requests (NaN: never), and why it ended. load_service,
+    load_time, load_replicas: what services wanted, in order of time. lent: GPU-seconds lent to training.
+    largest: GPUs that services would hold with their largest numbers. busy: how long steps or batches ran on
+    each replica, s. answered: their requests; None without any.
     """
 
     names: Sequence[str]
@@ -57,6 +80,8 @@ class Serving:
     server: NDArray[np.uint32]
     wanted: NDArray[np.float64]
     start: NDArray[np.float64]
+    serves_from: NDArray[np.float64]
+    drains_from: NDArray[np.float64]
     end: NDArray[np.float64]
     ended: NDArray[np.uint8]
     load_service: NDArray[np.uint32]
@@ -64,9 +89,11 @@ class Serving:
     load_replicas: NDArray[np.uint32]
     lent: float
     largest: int
+    busy: NDArray[np.float64]
+    answered: Answered | None = None
 
     @classmethod
-    def of(cls, services: Services, result: RunResult) -> Serving:
+    def of(cls, services: Services, result: RunResult, answered: Answered | None = None) -> Serving:
         """That of a run that was given these."""
         own, loads = result.tables["replicas"], result.tables["loads"]
         return cls(
@@ -77,6 +104,8 @@ class Serving:
             own["server"],
             own["wanted"],
             own["start"],
+            own["serves_from"],
+            own["drains_from"],
             own["end"],
             own["ended"],
             loads["service"],
@@ -84,33 +113,47 @@ class Serving:
             loads["replicas"],
             result.lent,
             services.peak_gpus,
+            own["busy"],
+            answered,
         )
 
     def frame(self, last: float) -> pl.DataFrame:
-        """replicas.parquet: one row per replica, by (service, start, server); none outlasts `last`, s."""
+        """replicas.parquet: one row per replica, by (service, start, server); none outlasts `last`, s.
+
+        With requests the run may be longer than its jobs, and `replica` counts placements.
+        """
+        last = self.over(last)
         kept = np.flatnonzero(self.start < last)
-        order = kept[np.lexsort((self.server[kept], self.start[kept], self.service[kept]))]
+        keys: list[NDArray[Any]] = [self.server, self.start, self.service]
+        if self.answered is not None:
+            keys.insert(0, self.number)
+        order = kept[np.lexsort(tuple(key[kept] for key in keys))]
         service = self.service[order]
         first = np.searchsorted(service, service)  # of each service
         # What would have ended after the run ended with it.
         ended = np.where(self.end[order] <= last, self.ended[order], REPLICA_ENDED.index("end of run"))
-        end = pl.Series(np.minimum(self.end[order], last))
+        drains_from = np.where(self.end[order] <= last, self.drains_from[order], np.nan)
         columns = {
             "service": pl.Series(self.names, dtype=pl.String).gather(service),
-            "replica": np.arange(order.size) - first,
+            "replica": np.arange(order.size) - first if self.answered is None else self.number[order],
             "server": self.server[order],
             "num_gpus": self.gpus[service],
             "start_time": self.start[order],
-            "end_time": end,
-            # It serves from its start on, and gives its GPUs back at once.
-            "serves_from": self.start[order],
-            "drains_from": end.set(pl.Series(ended != REPLICA_ENDED.index("surplus")), None),
+            "end_time": np.minimum(self.end[order], last),
+            "serves_from": pl.Series(self.serves_from[order]).fill_nan(None),
+            "drains_from": pl.Series(drains_from).fill_nan(None),
             "ended": pl.Series(REPLICA_ENDED, dtype=pl.String).gather(pl.Series(ended)),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
 
+    def over(self, last: float) -> float:
+        """When the run was over, s, of which the last job was at `last`."""
+        return last if self.answered is None else self.answered.end
+
     def numbered(self, decisions: pl.DataFrame) -> pl.DataFrame:
         """decisions.parquet with the numbers that replicas have in replicas.parquet, not by their starts."""
+        if self.answered is not None:
+            return decisions
         order = np.lexsort((self.server, self.start, self.service))
         service = self.service[order]
         named = pl.DataFrame(
@@ -130,7 +173,9 @@ class Serving:
         return Held(self.server[kept], gpus, self.start[kept], np.minimum(self.end[kept], last))
 
     def services(self, first: float, last: float) -> list[OfService]:
-        """What each service got from `first` to `last`, s."""
+        """What each service got from `first` to `last`, s; with requests, of the whole run."""
+        if self.answered is not None:
+            return [self._answering(number, self.answered) for number in range(len(self.names))]
         held = np.minimum(self.end, last) - np.maximum(self.start, first)
         held = np.maximum(held, 0.0)
         started = (self.start >= first) & (self.start < last)
@@ -140,9 +185,48 @@ class Serving:
             mine = started & own
             waits = self.start[mine] - self.wanted[mine]
             found.append(
-                OfService(name, gpus, self._wanted(number, first, last), float(held[own].sum()), waits)
+                OfService(
+                    *(name, gpus, self._wanted(number, first, last), float(held[own].sum())),
+                    *(waits, float(held[own].sum()), {}),
+                )
             )
         return found
+
+    def replicas(self, number: int) -> Replicas:
+        """Those of a service, by start."""
+        own = self.service == number
+        times = (self.start, self.serves_from, self.drains_from, self.end, self.busy)
+        return Replicas(self.server[own], *(each[own] for each in times))
+
+    def latency(self, answered: Answered) -> pl.DataFrame:
+        """latency.parquet."""
+        changes: dict[str, NDArray[Any]] = {
+            "service": self.load_service,
+            "time": self.load_time,
+            "replicas": self.load_replicas,
+        }
+        return answered.latency([*map(self.replicas, range(len(self.names)))], changes)
+
+    def loads(self) -> pl.DataFrame:
+        """services.parquet of a run with requests: every change of what a service wanted."""
+        columns = {
+            "service": pl.Series(self.names, dtype=pl.String).gather(self.load_service),
+            "time": self.load_time,
+            "replicas": self.load_replicas,
+            "gpus_per_replica": self.gpus[self.load_service],
+        }
+        return pl.DataFrame(columns)
+
+    def _answering(self, number: int, answered: Answered) -> OfService:
+        """A replica that drains is none of those that its service wants."""
+        own, gpus = self.replicas(number), int(self.gpus[number])
+        served = np.fmin(own.drains_from, own.end) - own.start
+        mine = self.service == number
+        return OfService(
+            *(self.names[number], gpus, self._wanted(number, 0.0, answered.end), float(served.sum())),
+            *(self.start[mine] - self.wanted[mine], float((own.end - own.start).sum())),
+            answered.figures(number, own),
+        )
 
     def lent_within(
         self,

@@ -107,12 +107,21 @@ _ROWS: Final = (
             more={column: form.schema[column] for column in form.seldom}
             | dict.fromkeys(_owners(form.option), pl.String()),
         )
-        for form in (kind.form for kind in KINDS.values())
+        for form in (kind.form for kind in KINDS.values() if kind.is_copied)
         for at, name in enumerate(BOOKS if form.option == "quota" else (form.table,))
     ),
     ResultTable(
-        *("replicas", schema.REPLICAS_SCHEMA, "replica of a service", "`--services`", ("drains_from",)),
+        *("replicas", schema.REPLICAS_SCHEMA, "replica of a service", "`--services`"),
+        nulls=("serves_from", "drains_from"),
         follows=lambda options: bool(options.get("services")),
+    ),
+    ResultTable(
+        *("latency", schema.LATENCY_SCHEMA, "service and sample", "`--requests`"),
+        *(("p50_latency", "p99_latency"), "record"),
+    ),
+    ResultTable(
+        *("requests", schema.REQUESTS_SCHEMA, "request", "`--request-rows`", ("first_token",)),
+        follows=lambda options: bool(options.get("request_rows")),
     ),
     ResultTable(
         *("rungs", schema.RUNGS_SCHEMA, "rung that a trial reached", "`--search`", ("went_on",)),

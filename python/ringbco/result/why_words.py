@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from ringbco.result import why_uplinks
+from ringbco.result import why_request_words, why_uplinks
 from ringbco.result.diff import PARTS
 from ringbco.result.why_things import MOST_SERVERS, figure, gpus, holding, listed, place, some
 from ringbco.units import duration, instant, percent
@@ -38,6 +38,8 @@ def sentence(
             return _at(time, zero)
         return "at submission" if time == submitted else f"{duration(time - submitted)} after submission"
 
+    if kind == "request":
+        return why_request_words.arrived(told, "" if time is None else _at(time, zero))
     if kind == "submitted":
         return _submitted(told, "" if time is None else _at(time, zero), clock)
     return SENTENCES[kind](told, "" if time is None else clock(time), clock)
@@ -478,4 +480,4 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "deadline": _deadline,
     "never done": lambda told, when, clock: f"It never finished: its last stay ended {when}.",
     "never started": _never,
-} | why_uplinks.SENTENCES
+} | {**why_uplinks.SENTENCES, **why_request_words.SENTENCES}

@@ -20,22 +20,18 @@ from ringbco.result.folder import WALL_TIME, cluster_of, copy_in, read_run, read
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import SUMMARY, TABLES
 from ringbco.run import custom_policy, custom_policy_file
+from ringbco.run.copies import CannotRepeatError, copies_of
 from ringbco.run.plan import plan
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import UNREAD, JobTable, read_jobs
 from ringbco.trace.quotas import BOOKS
-from ringbco.trace.side_tables import KINDS
 
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
 _OPTIONS: Final = {"replay": REPLAY, "plan": PLAN}
 _WITHOUT_MEANING: Final = ("command",)
 _LONGEST_REASON: Final = 80
 _NONE: Final = "not there"
-
-
-class CannotRepeatError(InputError):
-    """What run.toml asks for cannot be run here; nothing is said of whether it would come out again."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +105,9 @@ def read_repeat(
     if policy is not None and (command == "plan" or is_ours(options.get("policy"))):
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     given, parameters = settings(run, record, policy)
-    for name, kind in KINDS.items():
-        # The copy: the file itself may have changed.
-        copy = kind.copies(lambda table: copy_in(path, table, options))
-        if copy is not None:
-            given[name] = copy
+    # The files themselves may have changed.
+    copies = copies_of(run, lambda table: copy_in(path, table, options))
+    given |= {name: copy for name, copy in copies.items() if copy is not None}
     return Repeat(
         folder=path,
         command=command,

@@ -17,12 +17,13 @@ from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io.digests import sha256_of
 from ringbco.result.folder import copy_in, read_run
 from ringbco.result.tables import RUN, TABLES
+from ringbco.run.copies import copies_of
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
 from ringbco.run.refusals import uses
 from ringbco.run.registry import REPLAY
 from ringbco.trace.outages import Maintenance, Outages, united
-from ringbco.trace.side_tables import KINDS, ReadContext
+from ringbco.trace.side_tables import KINDS, ReadContext, kind_of
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
@@ -88,7 +89,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
             continue
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
-    copies = {name: kind.copies(lambda table: copy_in(folder, table, told)) for name, kind in KINDS.items()}
+    copies = copies_of(run, lambda table: copy_in(folder, table, told))
     speeds = copies.pop("tables")
     if options.get("model") == "table":
         options.setdefault("tables", speeds)
@@ -118,7 +119,7 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compare(name: str, given: object, copies: Mapping[str, Any], cluster: Cluster) -> None:
     """Raises UsageError unless what was given is what the log's run was given."""
-    copy, kind, known = copies[name], KINDS[name], ReadContext.of(cluster)
+    copy, kind, known = copies[name], kind_of(name, copies), ReadContext.of(cluster)
     if copy is None:
         raise _other(name, given, "none")
     mine, theirs = kind.read(given, known), kind.read(copy, known)

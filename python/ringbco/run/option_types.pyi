@@ -78,6 +78,10 @@ class Options(TypedDict, total=False):
     """Record every decision in decisions.parquet: what starts, stops or is refused, when and where.
     Default: false.
     """
+    request_rows: bool
+    """Write requests.parquet: replica, start, first token and finish of each request
+    (docs/serving.md). Default: false.
+    """
     interference: float
     """GPU shares: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1)) of its rate. Pairs
     measured side by side (model table) keep their measured rate. Default: 0.
@@ -117,8 +121,14 @@ class Options(TypedDict, total=False):
     its end. Default: 0.
     """
     services: object | None
-    """Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica.
-    Default: none.
+    """Replicas each service needs over time. Columns: service, time, replicas, gpus_per_replica. With
+    --requests, a TOML file: a table for each service says how its replicas answer
+    (docs/serving.md). Default: none.
+    """
+    requests: object | None
+    """Requests that the services answer: latency, TTFT, TPOT, attainment of SLOs. Columns: service,
+    arrival, input_tokens, output_tokens, cached_tokens; Azure's and BurstGPT's traces are read
+    as they are. Needs --services FILE.toml (docs/serving.md). Default: none.
     """
     sleep_after: float
     """Seconds after which a server with no GPU held sleeps and draws no power; inf: never. Default:

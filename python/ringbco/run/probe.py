@@ -22,10 +22,12 @@ from ringbco.result.why_asked import Asked, Said, Wait, waits_of
 from ringbco.result.why_record import Record, job_table
 from ringbco.result.why_story import row_of, tell
 from ringbco.run.again import is_ours, settings
+from ringbco.run.copies import copies_of
 from ringbco.run.custom_policy import Policy, RankPolicy, guarded
+from ringbco.run.replay import raw_result
+from ringbco.run.request_record import RequestRecord
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.simulation import Simulation, keys_of, prepared_of
-from ringbco.trace.side_tables import KINDS
 
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
@@ -39,14 +41,15 @@ _UNREPEATED: Final = ("allocations", "decisions")
 
 def why(
     outcome: Outcome,
-    job: str,
+    job: str | None,
     jobs: TableLike | None = None,
     policy: str | None = None,
+    request: int | None = None,
     *,
     name: str = "DIR",
     progress: Progress = None,
 ) -> Story:
-    """The story of a job.
+    """The story of a job, or of the request of a row, from 0, of the table of requests.
 
     jobs: the job table that was replayed; by default the file that run.toml names, where that is unchanged.
     policy: of a result of a custom policy, its file and class; it is loaded if its SHA-256 is the
@@ -57,8 +60,12 @@ def why(
     result, and for another policy; UsageError for a job that is no text, and for a policy that is not needed.
     """
     use_polars()
+    if (job is None) == (request is None):
+        raise UsageError("job: expected the job_id of a job, or the row of a request: one of the two")
     record = Record(outcome, job_table(outcome, outcome.job_table if jobs is None else jobs))
-    row = row_of(record, job)
+    if request is not None:
+        return _why_request(record, request, policy, name=name, progress=progress)
+    row = row_of(record, str(job) if job is None else job)
     return tell(record, row, ask(record, row, policy, name=name, progress=progress))
 
 
@@ -66,11 +73,9 @@ def ask(
     record: Record, row: int, policy: str | None = None, *, name: str = "DIR", progress: Progress = None
 ) -> Asked:
     """What the engine says of the waits of a job. Raises as `why` does for a policy."""
-    ours = record.planned or is_ours(record.policy)
-    if policy is not None and ours:
-        raise UsageError(f"option policy: {policy}: expected none: the result is of {record.policy}")
+    is_known = _is_known(record, policy)
     waits = waits_of(record, record.stays_of(row))
-    why_not = _why_not(record, name, row, is_known=policy is not None or ours)
+    why_not = _why_not(record, ("ringbco", "why", name, record.name(row)), is_known=is_known)
     if why_not is None and (waits or not record.stays_of(row).size):
         try:
             return _asked(_setup(record, policy), row, waits, progress)
@@ -81,10 +86,37 @@ def ask(
     return Asked(why_not=why_not)
 
 
-def _why_not(record: Record, name: str, row: int, *, is_known: bool) -> str | None:
-    """What keeps the run from being repeated."""
+def _is_known(record: Record, policy: str | None) -> bool:
+    """Whether the policy is given, or ours. Raises UsageError for one that is not needed."""
+    ours = record.planned or is_ours(record.policy)
+    if policy is not None and ours:
+        raise UsageError(f"option policy: {policy}: expected none: the result is of {record.policy}")
+    return policy is not None or ours
+
+
+def _why_request(record: Record, request: int, policy: str | None, *, name: str, progress: Progress) -> Story:
+    """The story of a request. Raises as `why` does."""
+    is_known = _is_known(record, policy)
+    found = RequestRecord.read(record.outcome, request, name)
+    if not found.may_be_anew:
+        return found.tell(())
+    command = ("ringbco", "why", name, "--request", str(request))
+    why_not = _why_not(record, command, is_known=is_known)
+    if why_not is None:
+        try:
+            cut = raw_result(_setup(record, policy), progress).tables["cut_short"]
+            return found.tell(found.attempts(cut))
+        except RingbcoError as error:
+            if policy is not None and isinstance(error, InputError | UsageError):
+                raise
+            why_not = f"the run does not come out again here ({error})"
+    return found.tell((), why_not)
+
+
+def _why_not(record: Record, words: tuple[str, ...], *, is_known: bool) -> str | None:
+    """What keeps the run from being repeated. words: of the command that asked."""
     policy, made = record.policy, record.run.get("ringbco", {}).get("version")
-    command = shlex.join(("ringbco", "why", name, record.name(row)))
+    command = shlex.join(words)
     if "sha256" in record.run.get("own_policy", {}):
         given = f"--policy FILE.py:{policy.rpartition(':')[2]}"
         own = f"no code is run because a result names it; if you trust {policy}: {command} {given}"
@@ -109,10 +141,8 @@ def _setup(record: Record, policy: str | None) -> Setup:
     """The run, ready to be repeated. Raises as `settings` and `prepare` do."""
     outcome = record.outcome
     given, parameters = settings(outcome.run, Path(RUN), policy)
-    for option, kind in KINDS.items():
-        copy = kind.copies(lambda table: getattr(outcome, table) if outcome.has(table) else None)
-        if copy is not None:
-            given[option] = copy
+    copies = copies_of(outcome.run, lambda table: getattr(outcome, table) if outcome.has(table) else None)
+    given |= {name: copy for name, copy in copies.items() if copy is not None}
     assert record.found.table is not None
     return prepare(
         record.found.table,

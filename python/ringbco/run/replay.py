@@ -74,16 +74,20 @@ def replay(
 
 def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outcome:
     """What happens in a run that is prepared. Raises as `replay` does."""
+    result = raw_result(setup, progress)
+    # Outages that are drawn last as long as the run, which is known once it is over.
+    return conclude(setup, result) if setup.is_covered(result) else carry_out(setup.longer(), progress)
+
+
+def raw_result(setup: Setup, progress: Callable[[int, int], None] | None) -> _core.RunResult:
+    """What the engine tells of a run. Raises as `replay` does."""
     setup.workload.begin()
     try:
         if setup.custom is None:
             open_arrays()
-            result = _core.replay(setup.jobs, setup.servers, setup.options, progress)
-        else:
-            from ringbco.run.simulation import drive
+            return _core.replay(setup.jobs, setup.servers, setup.options, progress)
+        from ringbco.run.simulation import drive
 
-            result = drive(setup, progress)
+        return drive(setup, progress)
     except _core.CoreError as error:
         raise setup.explain(error) from None
-    # Outages that are drawn last as long as the run, which is known once it is over.
-    return conclude(setup, result) if setup.is_covered(result) else carry_out(setup.longer(), progress)

@@ -21,6 +21,7 @@ from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
+from ringbco.result.answered import Answered
 from ringbco.result.chains import chain_times
 from ringbco.result.figures import LISTS, evaluate
 from ringbco.result.links import links_frame
@@ -42,10 +43,13 @@ from ringbco.run.frames import (
 )
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source, losing
+from ringbco.trace.answering import AnsweringServices
 from ringbco.trace.clock import first_instant
 from ringbco.trace.predecessors import NO_ROW
 from ringbco.trace.recorded import recorded_waits
+from ringbco.trace.requests import Requests
 from ringbco.trace.shares import MILLI_GPU
+from ringbco.trace.side_tables import the
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
 
@@ -107,7 +111,17 @@ class FinishedResult:
     @cached_property
     def serving(self) -> Serving | None:
         """What became of the services."""
-        return None if self.setup.services is None else Serving.of(self.setup.services, self.result)
+        services = self.setup.services
+        return None if services is None else Serving.of(services, self.result, self.answered)
+
+    @cached_property
+    def answered(self) -> Answered | None:
+        """What became of the requests."""
+        setup = self.setup
+        requests, services = the(Requests, setup.beside), the(AnsweringServices, setup.beside)
+        if requests is None or services is None:
+            return None
+        return Answered.of(requests, services, setup.cluster, self.result)
 
     @cached_property
     def searches(self) -> pl.DataFrame | None:
@@ -174,7 +188,7 @@ def _timeline(made: FinishedResult) -> Table:
         cluster,
         shares=shares,
         outages=down,
-        replicas=None if serving is None else serving.held(last),
+        replicas=None if serving is None else serving.held(serving.over(last)),
     )
 
 
@@ -210,12 +224,24 @@ def _links(made: FinishedResult) -> Table:
     return None if links is None else partial(links_frame, made.setup.cluster, links)
 
 
+def _latency(made: FinishedResult) -> Table:
+    serving, answered = made.serving, made.answered
+    return None if serving is None or answered is None else partial(serving.latency, answered)
+
+
+def _requests(made: FinishedResult) -> Table:
+    rows = made.setup.values["request_rows"]
+    return made.answered.rows if made.answered is not None and rows else None
+
+
 MAKERS: Final[Mapping[str, Callable[[FinishedResult], Table]]] = {
     "jobs": _jobs,
     "allocations": _allocations,
     "timeline": _timeline,
     "decisions": _decisions,
     "replicas": lambda made: None if made.serving is None else made.serving.frame(made.source.last),
+    "latency": _latency,
+    "requests": _requests,
     "rungs": _rungs,
     "searches": lambda made: made.searches,
     "stays_written": _stays,
@@ -233,6 +259,8 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     copies = {name: copy for table in setup.beside.values() for name, copy in table.tables.items()}
     if setup.outages is not None:
         copies["outages"] = setup.outages.copied
+    if made.answered is not None and made.serving is not None:
+        copies["services"] = made.serving.loads()
     tables = copies | {name: make(made) for name, make in MAKERS.items()}
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.fabric import engine_columns
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import custom_policy, log
@@ -44,11 +44,13 @@ from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user, uses
 from ringbco.run.registry import REPLAY
 from ringbco.trace import fair_shares, recorded
+from ringbco.trace.answering import AnsweringServices, request_columns
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.recorded import AS_RECORDED
+from ringbco.trace.requests import Requests
 from ringbco.trace.services import Services
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
@@ -214,6 +216,13 @@ class Setup:
                 row=error.row + 1,
                 hint=LONGER_SLOT if stalls else too_short_rounds(self.custom, self.values),
             )
+        if self.services is not None and error.kind == "unanswered" and error.row is not None:
+            name = self.services.names[error.row]
+            return InputError(
+                f"every request to be answered, but those of service {show_value(name)}: {error.message}",
+                file=self.services.source,
+                hint="let it have a replica at some time: more servers, or preemptible jobs",
+            )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             return InputError(
@@ -309,6 +318,7 @@ def prepare(
         "outages": None if outages is None else outages.columns(),
         "maintenance": None if maintenance is None else maintenance.columns(),
         "services": None if services is None else services.columns(),
+        "requests": _requests(beside, cluster),
         "network": astuple(cluster.network),
     }
     servers.update(cast("_core._Cluster", engine_columns(cluster)))
@@ -328,6 +338,13 @@ def _told(chosen: Policy, values: Mapping[str, Any], columns: _core._Jobs) -> di
         if str(told[name]).startswith(COLUMN):
             told[name] = REPLAY[name].default if column is None else COLUMN[:-1]
     return told
+
+
+def _requests(beside: Mapping[str, SideTable], cluster: Cluster) -> _core._Requests | None:
+    requests, services = the(Requests, beside), the(AnsweringServices, beside)
+    if requests is None or services is None:
+        return None
+    return request_columns(requests, services, cluster)
 
 
 def vc_of_servers(cluster: Cluster) -> NDArray[np.uint32]:

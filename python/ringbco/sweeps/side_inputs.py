@@ -11,7 +11,7 @@ from ringbco.trace.clock import EPOCH, parse_epoch
 from ringbco.trace.epoch import epoch_of
 from ringbco.trace.jobs import read_jobs, read_metadata
 from ringbco.trace.quotas import Quotas
-from ringbco.trace.side_tables import KINDS, ReadContext, SideTable
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, kind_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,7 +41,7 @@ def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster)
         elif is_draw(given):
             found[name] = as_draw(given)
         else:
-            kind = KINDS[name]
+            kind = kind_of(name, options)
             paths = given if isinstance(given, tuple) else (given,)
             tables = [replace(kind.read(folder / path, known), source=path) for path in paths]
             found[name] = kind.read(tables, known) if tables[1:] else tables[0]

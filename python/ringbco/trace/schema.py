@@ -52,6 +52,10 @@ TIERS: Final = ("within_tier", "segment_tier")
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
 _DATED: Final = re.compile(r"\s*\d{4}[-/]\d\d?[-/]\d\d?")
 _INTEGERS: Final = (pl.UInt32, pl.UInt64, pl.Int32)
+_AT_LEAST_ONE: Final = (
+    "a job table needs at least one row; for requests alone let it be job_id,submit_time,num_gpus,duration"
+    " with the row placeholder,0,1,1"
+)
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,7 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     """
     _require_columns(frame.columns, source, as_text)
     if frame.height == 0:
-        raise InputError(
-            "holds no jobs, only column names", file=source, hint="a job table needs at least one row"
-        )
+        raise InputError("holds no jobs, only column names", file=source, hint=_AT_LEAST_ONE)
     names = [name for name in COLUMNS if name in frame.columns]
     checked = at_once(partial(_checked, frame[name], source, as_text) for name in names)
     columns = [column for column, _ in checked]

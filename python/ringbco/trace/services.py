@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
@@ -73,6 +73,11 @@ class Services(SideTable):
             hint=f"a replica runs on one server{most}", high=_MOST if largest is None else largest
         )
         return cls.form._replace(columns={**COLUMNS, "gpus_per_replica": gpus})
+
+    @classmethod
+    def takes(cls, value: object) -> bool:
+        """Whether `read` takes it, or, beside requests, that of `AnsweringServices`: a document of TOML."""
+        return super().takes(value) or isinstance(value, Mapping)
 
     @classmethod
     def settled(cls, frame: pl.DataFrame) -> pl.DataFrame:

@@ -134,6 +134,8 @@ class SideTable:
 
     form: ClassVar[Form]
     """What it has to be, whatever is known."""
+    is_copied: ClassVar[bool] = True
+    """Whether a result keeps a copy; of another table run.toml says where it is, as of the job table."""
 
     @classmethod
     def mark(cls) -> Mark:
@@ -175,12 +177,12 @@ class SideTable:
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The copies of it in an outcome, by name."""
-        return {self.form.table: self.copied}
+        return {self.form.table: self.copied} if self.is_copied else {}
 
     @classmethod
     def copies(cls, find: Callable[[str], _Copy | None]) -> _Copy | list[_Copy] | None:
         """What `read` makes it of again. find: gives the copy of that name, None where there is none."""
-        return find(cls.form.table)
+        return find(cls.form.table) if cls.is_copied else None
 
     @property
     def copied(self) -> pl.DataFrame:
@@ -244,7 +246,7 @@ def read_side_table(
     """
     if isinstance(given, str | os.PathLike):
         raw = read_columns(given)
-        return check_table(_dated(raw, form, epoch), form), raw.source, sha256_of(given)
+        return check_table(dated(raw, form, epoch), form), raw.source, sha256_of(given)
     source = source or f"<{form.option}>"
     if not is_table(given):
         raise InputError(
@@ -252,11 +254,11 @@ def read_side_table(
             f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
         )
     frame = as_polars(given, form.option)
-    raw = _dated(Raw(frame, source, False, None, {}), form, epoch)
+    raw = dated(Raw(frame, source, False, None, {}), form, epoch)
     return check_table(raw, form), source, None
 
 
-def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
+def dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
     """The same with seconds from the epoch for dates and times in columns of instants."""
     frame = raw.frame
     for name in form.instants:
@@ -288,7 +290,7 @@ def _seconds(raw: Raw, column: str, dated: pl.Series, epoch: datetime | None) ->
         if not bad.any():
             return seconds
     row = int(bad.arg_max() or 0)
-    raise _at_row(raw, row, expected, column=column, value=cells[row], hint=hint)
+    raise at_row(raw, row, expected, column=column, value=cells[row], hint=hint)
 
 
 def check_table(raw: Raw, form: Form) -> pl.DataFrame:
@@ -331,7 +333,7 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
                 hint = nearest_server(value, form.numbers) or hint
             elif re.search(r"\d\s*[-,]", value):
                 expected += f", or {_RANGES}"
-        raise _at_row(raw, row, expected, column=worst.column, value=value, hint=hint)
+        raise at_row(raw, row, expected, column=worst.column, value=value, hint=hint)
     return made.rechunk()
 
 
@@ -350,7 +352,7 @@ def _require_columns(form: Form, names: list[str], source: str) -> None:
         )
 
 
-def _at_row(raw: Raw, row: int, expected: str, **told: Any) -> InputError:
+def at_row(raw: Raw, row: int, expected: str, **told: Any) -> InputError:
     """The error for a row, from 0. told: column, value, hint."""
     line = None if raw.line_of is None else raw.line_of(row + 1)
     return InputError(expected, file=raw.source, row=row + 1, line=line, **told)
@@ -387,7 +389,7 @@ def _spread(
         row = int(beyond[0])
         expected = f"at most {MOST_ROWS:,} rows in all, one a server"
         hint = "split the file, or name fewer servers"
-        raise _at_row(raw, row, expected, column=form.ranged, value=cells[row].strip("\0"), hint=hint)
+        raise at_row(raw, row, expected, column=form.ranged, value=cells[row].strip("\0"), hint=hint)
     named = {
         cell: [*map(str, sorted(set().union(*ranges)))] if ranges else [cell]
         for cell, ranges in found.items()
