@@ -62,7 +62,7 @@ test-python: build
 	$(PYTEST) $(SEEDED) -m "not long"
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-DRAWN := cases equality preempt_equality types_custom_policy planner audit audit_genuine audit_no_length custom_policies custom_policy_resize \
+DRAWN := cases requests_drawn equality preempt_equality types_custom_policy planner audit audit_genuine audit_no_length custom_policies custom_policy_resize \
 	shell repack elastic_turns capacity diff why_drawn player timeline_samples
 
 test-long: build ## tests that take long; all golden runs; lints without Python

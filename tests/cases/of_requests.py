@@ -12,7 +12,7 @@ from reference.replicas import Batch, Request, Tokens
 from reference.scaling import Fixed, Loads, Target
 from reference.serving import Service
 
-MOST_TICKS = 400
+MOST_TICKS = 100
 """Before the first job."""
 _KEYS = ("step", "prefill", "decode", "max_running", "kv_tokens", "context", "max_step_tokens")
 _TARGET = {"target": "target", "min": "least", "max": "most", "every": "every"}

@@ -152,22 +152,21 @@ def answering_world(asked: Asked, told: Told, log: Log, base: type[PreemptWorld]
             return as_before or scaler.next_tick(self.now) == math.inf
 
         def arrive(self) -> bool:
-            coming, moves = len(self.future), self.replica_moves()
+            moves = self.replica_moves()
             self.beside.run_to(self.now)
             for each in [each for each in self.replicas_held() if each.drained <= self.now]:
                 self.end_replica(each)
             if not self.jobs_left() and self.beside.last_answer() is not None:
                 self.end_run(self.now)
                 return bool(super().arrive())
-            completed = self.completed
             happened = super().arrive()
             ticks = self.change_wanted()
-            comes = completed or self.changed or len(self.future) < coming or self.replica_moves() != moves
+            comes = self.comes or self.replica_moves() != moves
             if comes or ticks:
                 self.place_replicas()
             self.beside.settle()
             moved = self.replica_moves() != moves
-            self.quiet = not (happened or completed or comes or moved)
+            self.quiet = not (happened or comes or moved)
             return bool(happened or moved)
 
         def replica_moves(self) -> int:

@@ -50,7 +50,7 @@ def priority_world(
             self.stopped_at: dict[int, float] = {}
             """When the latest stay of a row ended, s."""
             self.seen_loads = -math.inf
-            self.completed = self.changed = False
+            self.completed = self.changed = self.comes = False
             self.seen_then: object = None
 
         def give_up(self, idle: float) -> None:
@@ -355,11 +355,11 @@ def priority_world(
             """Replicas are tried again at completions, servers, loads and arrivals."""
             coming = len(self.future)
             happened = super().arrive()
+            self.comes = self.completed or self.changed or len(self.future) < coming
             if claims.loads:
-                comes = self.completed or self.changed or len(self.future) < coming
                 loads = self.change_loads()
                 happened |= loads
-                if comes or loads:
+                if self.comes or loads:
                     happened |= self.place_replicas()
             self.completed = False
             return happened
