@@ -249,6 +249,9 @@ def cell(row: str, *features: str) -> str | None:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (Path(folder) / "cluster.toml").write_text(feature.toml())
+        if "requests" in feature.options:  # a run is repeated with a file
+            feature.options["requests"].write_parquet(file := Path(folder) / "requests.parquet")
+            feature = feature._replace(options={**feature.options, "requests": file})
         try:
             ROWS[row](feature, Path(folder), not others)
         except RingbcoError as error:
