@@ -335,3 +335,17 @@ def test_requests_in_memory_or_gone(tmp_path: Path) -> None:
     outcome = ringbco.replay(jobs, "1x4", policy="fifo", requests=asked, services=services, request_rows=True)
     with pytest.raises(InputError, match="these were a table in memory"):
         outcome.why(request=0)
+
+
+def test_rows_need_requests(tmp_path: Path, invoke: Invoke) -> None:
+    """Else the result would lack the file that run.toml says it has."""
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0], "num_gpus": [1], "duration": [1]})
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    words = ["replay", str(tmp_path / "jobs.parquet"), "--cluster", "1x4", "-q", "-o", str(tmp_path / "made")]
+    run = invoke(*words, "--request-rows")
+    assert run.returncode == 2
+    assert "option request-rows: on: expected it with --requests FILE, whose answers it writes" in run.stderr
+    assert invoke(*words).returncode == 0
+    again = invoke("replay", "--again", str(tmp_path / "made"), "--request-rows")
+    assert again.returncode == 1
+    assert "expected it with --requests FILE" in again.stderr

@@ -35,10 +35,14 @@ KINDS: Final[dict[str, type[SideTable]]] = {
 def read_side_tables(
     options: Mapping[str, Any], known: ReadContext, without: Container[str] = ()
 ) -> dict[str, SideTable]:
-    """The side tables that the options of a run name, by option. Raises InputError as `SideTable.read` does.
+    """The side tables that the options of a run name, by option.
+
+    Raises InputError as `SideTable.read` does, UsageError for options that need another one.
 
     without: options of which nothing is read.
     """
+    if options.get("request_rows") and options.get(_REQUESTS) is None:
+        raise UsageError("option request-rows: on: expected it with --requests FILE, whose answers it writes")
     given = {name: options[name] for name in KINDS if name not in without and options.get(name) is not None}
     found = {
         name: kind_of(name, options).read(value, known) for name, value in given.items() if name != _REQUESTS
