@@ -236,9 +236,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.state.gone)?;
             }
-            let (is_mere_tick, moves) = (serves && self.is_mere_tick(now, end), self.state.replica_moves());
+            let mere_tick = if serves { self.mere_tick(now, end) } else { None };
             self.events(now, counting);
-            if is_mere_tick && self.state.replica_moves() == moves {
+            if mere_tick.is_some_and(|moves| self.state.replica_moves() == moves) {
                 // No event to a policy.
                 continue;
             }
@@ -272,7 +272,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let is_new = now > self.state.now;
         self.state.now = now;
         self.state.delays.pass_time(self.state.clock.seconds(now));
-        let before = (self.state.gone, self.arrived, self.state.replica_moves());
+        let moves = if serves { self.state.replica_moves() } else { 0 };
+        let before = (self.state.gone, self.arrived);
         let mut changes = self.next_change <= now;
         self.trials_changed = false;
         loop {
@@ -339,8 +340,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         // A refused trial no longer holds up its search.
         self.judge_trials();
-        let after = (self.state.gone, self.arrived, self.state.replica_moves());
-        let comes = (serves || counting) && (changes || before != after);
+        let mut comes = (serves || counting) && (changes || before != (self.state.gone, self.arrived));
+        if answers {
+            comes |= self.state.replica_moves() != moves;
+        }
         if counting && comes {
             self.begin_count();
         }
@@ -349,7 +352,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.place_replicas();
         }
         if answers {
-            let is_still = before == (self.state.gone, self.arrived, self.state.replica_moves());
+            let is_still = before == (self.state.gone, self.arrived) && self.state.replica_moves() == moves;
             self.note_quiet(is_still, ticks);
         }
         if self.state.protects() {

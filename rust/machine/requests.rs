@@ -160,9 +160,11 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         true
     }
 
-    /// Returns whether nothing but a tick comes at an instant. end: the first end of a stay.
-    pub(super) fn is_mere_tick(&self, now: f64, end: f64) -> bool {
-        self.state.answers() && self.others_come_at(end) > now
+    /// Returns the number of times that replicas have moved, if nothing but a tick comes at an instant. end: the first
+    /// end of a stay.
+    #[cold]
+    pub(super) fn mere_tick(&self, now: f64, end: f64) -> Option<u64> {
+        (self.state.answers() && self.others_come_at(end) > now).then(|| self.state.replica_moves())
     }
 
     fn others_come_at(&self, end: f64) -> f64 {
@@ -269,6 +271,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     }
 
     /// Returns the number of times that replicas got or gave back GPUs.
+    #[cold]
     pub(super) fn replica_moves(&self) -> u64 {
         self.services.as_ref().map_or(0, |services| services.moves)
     }
