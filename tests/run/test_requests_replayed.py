@@ -353,3 +353,21 @@ def test_ticks_and_requests_are_no_events_to_a_policy() -> None:
     )
     # Jobs come at 3 and 8; the first is done at 13, and nobody is left to decide of at 18.
     assert Counted.asked == [3.0, 8.0, 13.0]
+
+
+def test_requests_that_are_left_out_are_counted_once() -> None:
+    requests = pl.DataFrame(
+        {"Timestamp": [0.0, 1.0, 2.0], "Request tokens": 10, "Response tokens": [5, 0, 3]}
+    )
+    with pytest.warns(
+        UserWarning, match="1 of 3 requests is left out: failed, with 0 response tokens"
+    ) as said:
+        outcome = replay(requests, {"chat": TOKENS})
+    assert len(said) == 1
+    assert outcome.requests is not None
+    assert outcome.requests["row"].to_list() == [0, 2]
+
+
+def test_requests_may_come_after_the_last_job() -> None:
+    requests = pl.DataFrame({"arrival": [90.0], "input_tokens": [10], "output_tokens": [2]})
+    assert replay(requests, {"chat": TOKENS}).run["warnings"] == []

@@ -122,11 +122,13 @@ class Setup:
 
     @cached_property
     def run_warnings(self) -> list[str]:
-        """Those that runs of one workload need not share: tables on another clock, gains that dip."""
+        """Those that runs of one workload need not share: of the tables beside it, and gains that dip."""
         given = [
             table for name, table in self.beside.items() if self.outage_draw is None or name != "outages"
         ]
         told = outside_jobs(self.table, given)
+        requests = the(Requests, self.beside)
+        told += requests.notes if requests is not None else []
         if self.custom is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
@@ -219,7 +221,7 @@ class Setup:
         if self.services is not None and error.kind == "unanswered" and error.row is not None:
             name = self.services.names[error.row]
             return InputError(
-                f"every request to be answered, but those of service {show_value(name)}: {error.message}",
+                f"expected every request to be answered, but those of service {show_value(name)}: {error.message}",
                 file=self.services.source,
                 hint="let it have a replica at some time: more servers, or preemptible jobs",
             )

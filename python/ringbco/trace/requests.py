@@ -159,10 +159,6 @@ class Requests(SideTable):
         """What run.toml says of them."""
         return super().identity | ({"failed": self.failed} if self.failed else {})
 
-    def times(self, first: float) -> tuple[pl.Series, pl.Series]:
-        """When they arrive."""
-        return self.frame["arrival"], self.frame["arrival"]
-
     @property
     def written(self) -> pl.DataFrame:
         """What a file of them holds: no column without a value, and no cached tokens where none are."""
