@@ -219,9 +219,9 @@ class Setup:
                 hint=LONGER_SLOT if stalls else too_short_rounds(self.custom, self.values),
             )
         if self.services is not None and error.kind == "unanswered" and error.row is not None:
-            name = self.services.names[error.row]
+            name = show_value(self.services.names[error.row])
             return InputError(
-                f"expected every request to be answered, but those of service {show_value(name)}: {error.message}",
+                f"expected every request to be answered, but those of service {name}: {error.message}",
                 file=self.services.source,
                 hint="let it have a replica at some time: more servers, or preemptible jobs",
             )
