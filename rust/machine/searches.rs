@@ -243,7 +243,7 @@ impl Searches {
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Returns whether the stay that ends now ends at a rung. Its trial is then judged before this instant's other
     /// events.
-    #[inline]
+    #[inline(always)]
     pub(super) fn comes_to_rung(&mut self, slot: Slot) -> bool {
         let Some(searches) = &mut self.state.searches else { return false };
         let job = self.state.stays[slot.index()].job;

@@ -225,6 +225,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         !self.unkeyed().is_empty()
     }
 
+    #[inline(always)]
     fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
         if why == WaitReason::Again {
             self.wait_again(state, job);
@@ -238,6 +239,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         self.push(state, job, key);
     }
 
+    #[inline(always)]
     fn on_end(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job, why: EndReason) {
         self.forget(state, slot, job);
         match why {
