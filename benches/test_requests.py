@@ -2,54 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import polars as pl
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-import ringbco
-
 RINGBCO = Path(sys.executable).with_name("ringbco")
-JOB = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]})
-REPLICA = {
-    "kind": "tokens",
-    "gpus": 1,
-    "step": 0.03,
-    "prefill": 1.2e-4,
-    "decode": 2.5e-4,
-    "context": 1e-8,
-    "max_running": 64,
-    "kv_tokens": 60_000,
-    "max_step_tokens": 2_048,
-    "scale": "fixed",
-}
+JOBS = "job_id,submit_time,num_gpus,duration\na,0,1,1\n"
+SERVICE = """[chat]
+kind = "tokens"
+gpus = 1
+step = 0.03
+prefill = 1.2e-4
+decode = 2.5e-4
+context = 1e-8
+max_running = 64
+kv_tokens = 60000
+max_step_tokens = 2048
+scale = "fixed"
+replicas = {}
+"""
 
 
 @pytest.mark.parametrize(("requests", "replicas", "most"), [(1_000_000, 50, 5.0), (10_000_000, 500, 60.0)])
 def test_engine(
     requests: int, replicas: int, most: float, tmp_path: Path, benchmark: BenchmarkFixture
 ) -> None:
-    """Engine time on one core, s, and the most memory of the process that replays a file of requests."""
-    file = tmp_path / "requests.parquet"
+    """Engine time on one core, s, and the most memory of the command that replays a file of requests."""
+    file, out = tmp_path / "requests.parquet", tmp_path / "out"
+    (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
+    (tmp_path / "services.toml").write_text(SERVICE.format(replicas), encoding="utf-8")
     # Each replica has 2.5 requests a second.
     asked = ["--requests", str(requests), "--rate", str(2.5 * replicas), "--seed", "1", "-o", str(file)]
     subprocess.run([RINGBCO, "generate", "--preset", "requests", *asked], check=True, capture_output=True)
-    services = {"chat": {**REPLICA, "replicas": replicas}}
+    command = [RINGBCO, "replay", tmp_path / "jobs.csv", "--cluster", f"{replicas + 1}x1", "--policy", "fifo"]
+    command += ["--requests", file, "--services", tmp_path / "services.toml", "-o", out, "--quiet"]
 
-    def run() -> float:
-        outcome = ringbco.replay(
-            JOB, f"{replicas + 1}x1", policy="fifo", model="fixed", requests=file, services=services
-        )
-        return float(outcome.summary["engine_seconds"])
+    def run() -> resource.struct_rusage:
+        process = subprocess.Popen(command)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return used
 
     began = time.perf_counter()
-    spent = benchmark.pedantic(run, rounds=1)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    used = benchmark.pedantic(run, rounds=1)
+    spent = json.loads((out / "summary.json").read_text(encoding="utf-8"))["engine_seconds"]
+    memory = used.ru_maxrss * 1024 / 1e9
     print(
         f"{requests:,} requests on {replicas} replicas: {spent:.2f} s of engine, "
         f"{time.perf_counter() - began:.1f} s in all, at most {memory:.2f} GB"
