@@ -132,6 +132,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         }
     }
 
+    #[inline(always)]
     fn push<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, key: f64) {
         self.queue.push(job, key, || self.estimates.reckoned(state, job));
         self.stir(job);
