@@ -105,7 +105,7 @@ def test_the_command_on_no_result(tmp_path: Path, result: Path, invoke: Invoke) 
 def test_the_audit_asks_the_engine_for_no_more_than_its_tables(result: Path) -> None:
     script = (
         "import sys; from ringbco import _core\n"
-        "tables = {'options', 'policies', 'clairvoyant', 'columns'}\n"
+        "tables = {'options', 'policies', 'clairvoyant', 'columns', 'words'}\n"
         "for name in set(_core.__all__) - tables: delattr(_core, name)\n"
         "from ringbco.audits import check_folder; assert check_folder(sys.argv[1]).ok\n"
         "assert 'ringbco.run.replay' not in sys.modules"

@@ -387,6 +387,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "interference": 0.0,
         "type_order": "fastest",
         "allocations": False,
+        "request_rows": False,
         "decisions": False,
     }
     assert run["options"] == fixed | options

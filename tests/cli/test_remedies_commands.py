@@ -53,13 +53,12 @@ from test_remedies import HEADER, PLAIN, REPLAY, refused
         ),
         (
             "generate --jobs 10 -o 'my jobs.csv'",
-            "--preset (philly, helios, llm, paper) is missing: `ringbco generate --jobs 10 -o 'my jobs.csv'"
-            " --preset"
-            " philly`",
+            "--preset (philly, helios, llm, paper, requests) is missing: `ringbco generate --jobs 10"
+            " -o 'my jobs.csv' --preset philly`",
         ),
         (
             "generate",
-            "--preset (philly, helios, llm, paper), --jobs and -o are missing: `ringbco generate --preset"
+            "--preset (philly, helios, llm, paper, requests) and -o are missing: `ringbco generate --preset"
             " philly --jobs"
             " 100000 --seed 1 -o jobs.parquet`",
         ),

@@ -83,8 +83,9 @@ def test_every_number_of_random_cases(chunk: int) -> None:
             asked = ask(record, row, policy)
             story = tell(record, row, asked)
             if record.whole and record.options["order"] != "column":
-                assert asked.why_not is None
-                seen[record.policy] += 1
+                # Drawn requests are in memory: such a run does not come out again.
+                assert asked.why_not is None or "requests" in outcome.run
+                seen[record.policy] += asked.why_not is None
             check_numbers(story)
             check_against_the_tables(outcome, story)
             if outcome.allocations is not None:

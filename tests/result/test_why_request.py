@@ -308,10 +308,11 @@ def test_what_is_no_row(folder: Path, row: Any) -> None:
 
 
 def test_a_job_or_a_request(folder: Path, invoke: Invoke) -> None:
-    for words in ((), ("a", "--request", "3")):
+    both = "expected the job_id of a job, or the row of a request: one of the two"
+    for words, told in (((), "why: JOB is missing"), (("a", "--request", "3"), both)):
         run = invoke("why", str(folder), *words)
         assert run.returncode == 2
-        assert "expected the job_id of a job, or the row of a request: one of the two" in run.stderr
+        assert told in run.stderr
 
 
 def test_a_run_without_requests(tmp_path: Path) -> None:

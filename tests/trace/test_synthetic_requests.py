@@ -116,13 +116,13 @@ def test_the_verb(tmp_path: Path) -> None:
     assert Requests.read(tmp_path / "r.parquet").frame.equals(made.frame)
     assert "already exists" in run("--preset", "requests", "--requests", "3")[1]
     for more, told in (
-        (("--preset", "requests"), "option requests: missing: expected their number with --preset requests"),
+        (("--preset", "requests"), "generate: --requests is missing: `ringbco generate"),
         (("--preset", "requests", "--jobs", "3"), "option jobs: it means nothing with --preset requests"),
         (
             ("--preset", "philly", "--jobs", "3", "--rate", "2"),
             "option rate: it means nothing without --preset",
         ),
-        (("--preset", "philly"), "option jobs: missing: expected the number of jobs"),
+        (("--preset", "philly"), "generate: --jobs is missing: `ringbco generate"),
         (("--preset", "request", "--jobs", "3"), "did you mean requests?"),
     ):
         code, said = run(*more)

@@ -16,13 +16,14 @@ import polars as pl
 from ringbco.audits.answering import misfit, why_not
 from ringbco.audits.findings import Finding, number
 from ringbco.audits.inputs import replicas_of
-from ringbco.checker.requests import Batches, Steps, busy, cut
+from ringbco.checker.inputs import Batches, Steps
+from ringbco.checker.requests import busy, cut
 from ringbco.errors import show_value
 
 if TYPE_CHECKING:
     from ringbco.audits.facts import Bools, Facts, Floats, Ints
     from ringbco.audits.findings import Check
-    from ringbco.checker.requests import Answering, Service
+    from ringbco.checker.inputs import Answering, Service
 
 RELATIVE: Final = 1e-9
 """How far times of answers may be from what they should be, relative to how long they took."""

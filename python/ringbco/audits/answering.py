@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ringbco.checker.requests import Answering, Answers, Batches, Requests, Service, Steps
+from ringbco.checker.inputs import Answering, Answers, Batches, Requests, Service, Steps
 from ringbco.errors import InputError
 from ringbco.io.digests import sha256_of
 from ringbco.trace import requests

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.checker.settings import Book, GpuType, Load, Network, Outage, Settings, Speed
-
-if TYPE_CHECKING:
-    from ringbco.checker.requests import Answering
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,6 +26,72 @@ ENDED: Final = ("done", "limit", "rung", "failed", "preempted", "moved", "resize
 DONE, LIMIT, RUNG, FAILED, PREEMPTED, MOVED, RESIZED, EVICTED, DROPPED = range(len(ENDED))
 NONE: Final = -1
 """In a column of rows or servers: nothing is named."""
+
+
+class Batches(NamedTuple):
+    """Replicas that take whole batches. seconds: (size, s), by size."""
+
+    seconds: Sequence[tuple[int, float]]
+    max_wait: float
+
+
+class Steps(NamedTuple):
+    """Replicas that work in steps; times in s. max_step_tokens: infinite without a limit."""
+
+    step: float
+    prefill: float
+    decode: float
+    context: float
+    max_running: int
+    kv_tokens: int
+    max_step_tokens: float
+
+
+class Service(NamedTuple):
+    """A table of the serving file. most: replicas that it may want. slo: s, by the measure."""
+
+    name: str
+    gpus: int
+    startup: float
+    drain: float
+    most: int
+    slo: Mapping[str, float]
+    kind: Batches | Steps
+
+
+@dataclass
+class Requests:
+    """The table of requests, a value per row. row: of the file. service: by number. Tokens: 0 where none."""
+
+    row: Ints
+    service: Ints
+    arrival: Floats
+    taken: Ints
+    given: Ints
+    cached: Ints
+
+
+@dataclass
+class Answers:
+    """requests.parquet, in the order of the requests. first_token: NaN for a batch."""
+
+    replica: Ints
+    start: Floats
+    first_token: Floats
+    finish: Floats
+
+
+@dataclass
+class Answering:
+    """Services that answer requests. quickness: of each server, beside the cluster's first GPU type.
+
+    requests: None where they are not there. answers: None where the run wrote no rows, or other rows.
+    """
+
+    services: Sequence[Service]
+    quickness: Floats
+    requests: Requests | None = None
+    answers: Answers | None = None
 
 
 @dataclass

@@ -7,90 +7,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.checker.arrays import percentile, total
+from ringbco.checker.inputs import Steps
 
 if TYPE_CHECKING:
-    from ringbco.checker.inputs import Bools, Floats, Ints, Replicas, Table
+    from ringbco.checker.inputs import (
+        Answering,
+        Answers,
+        Bools,
+        Floats,
+        Ints,
+        Replicas,
+        Requests,
+        Service,
+        Table,
+    )
 
 UNTOLD: Final = object()
 """In place of a figure that nothing in a result tells."""
 SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 MEASURES: Final = ("latency", "first_token", "per_token")
 _HOUR: Final = 3600.0
-
-
-class Batches(NamedTuple):
-    """Replicas that take whole batches. seconds: (size, s), by size."""
-
-    seconds: Sequence[tuple[int, float]]
-    max_wait: float
-
-
-class Steps(NamedTuple):
-    """Replicas that work in steps; times in s. max_step_tokens: infinite without a limit."""
-
-    step: float
-    prefill: float
-    decode: float
-    context: float
-    max_running: int
-    kv_tokens: int
-    max_step_tokens: float
-
-
-class Service(NamedTuple):
-    """A table of the serving file. most: replicas that it may want. slo: s, by the measure."""
-
-    name: str
-    gpus: int
-    startup: float
-    drain: float
-    most: int
-    slo: Mapping[str, float]
-    kind: Batches | Steps
-
-
-@dataclass
-class Requests:
-    """The table of requests, a value per row. row: of the file. service: by number. Tokens: 0 where none."""
-
-    row: Ints
-    service: Ints
-    arrival: Floats
-    taken: Ints
-    given: Ints
-    cached: Ints
-
-
-@dataclass
-class Answers:
-    """requests.parquet, in the order of the requests. first_token: NaN for a batch."""
-
-    replica: Ints
-    start: Floats
-    first_token: Floats
-    finish: Floats
-
-
-@dataclass
-class Answering:
-    """Services that answer requests. quickness: of each server, beside the cluster's first GPU type.
-
-    requests: None where they are not there. answers: None where the run wrote no rows, or other rows.
-    """
-
-    services: Sequence[Service]
-    quickness: Floats
-    requests: Requests | None = None
-    answers: Answers | None = None
 
 
 def cut(replicas: Replicas, own: Bools, drain: float) -> Bools:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import typer
+
 from ringbco.cli import one_file
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
@@ -57,6 +59,7 @@ _DEFAULTS: Final = {
 
 @takes(_ROWS)
 def generate(
+    ctx: typer.Context,
     *,
     preset: str,
     jobs: int | None = None,
@@ -85,6 +88,7 @@ def generate(
 
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """
+    from ringbco.cli.command import require
     from ringbco.errors import UsageError, nearest
     from ringbco.io.marks import table as table_mark
     from ringbco.trace.elastic import SHARE
@@ -103,16 +107,16 @@ def generate(
         of_jobs = {"jobs": jobs, "gpus": gpus, "load": load, "types": types, "elastic": elastic}
         of_jobs |= {"elastic_share": elastic_share, "predictions": predictions}
         _refuse_others(of_jobs, f"with --preset {_REQUESTS}")
-        if requests is None:
-            raise UsageError(f"option requests: missing: expected their number with --preset {_REQUESTS}")
+        require(ctx, requests=requests)
+        assert requests is not None
         _generate_requests(out, requests, seed, of_requests, force=force, as_json=as_json, quiet=quiet)
         return
     if preset not in PRESETS and nearest(preset, (_REQUESTS,)):
         told = f"expected one of {', '.join(PRESETS)}, {_REQUESTS}; did you mean {_REQUESTS}?"
         raise UsageError(f"preset {preset!r}: {told}")
     _refuse_others({"requests": requests, **of_requests}, f"without --preset {_REQUESTS}")
-    if jobs is None:
-        raise UsageError("option jobs: missing: expected the number of jobs")
+    require(ctx, jobs=jobs)
+    assert jobs is not None
     one_file.check_table_name(out, table_mark("job table", GENERATED), force=force)
     if elastic is None and elastic_share is not None:
         raise UsageError("option elastic-share: it means nothing without --elastic LOW:HIGH")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import typer
+
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
@@ -54,6 +56,7 @@ as_json --json: Print the story as JSON, times in seconds, and nothing else.
 
 @takes(_ROWS)
 def why(
+    ctx: typer.Context,
     folder: Path,
     job: str | None = None,
     *,
@@ -71,11 +74,14 @@ def why(
 
     Example: ringbco why results j17
     """
+    from ringbco.cli.command import require
     from ringbco.cli.progress import progress_bar
     from ringbco.run.loaded import read_result
     from ringbco.run.probe import why as story_of
     from ringbco.units import check_units, shown_in
 
+    if request is None:
+        require(ctx, job=job)
     check_units(units)
     with shown_in(units):
         outcome = read_result(folder)
