@@ -87,7 +87,7 @@ def test_a_terminal_without_blocks(results: Path, invoke: Invoke, monkeypatch: p
         (["fifo", "j1", "--jobs", "none.parquet"], 1, "none.parquet"),
         (["fifo", "j1", "--jobs", "other.parquet"], 1, "other.parquet: is not the job table of this result"),
         (["fifo", "j1", "--units", "hours"], 2, "expected one of human, seconds"),
-        (["fifo"], 2, "expected the job_id of a job, or the row of a request"),
+        (["fifo"], 2, "why: JOB is missing"),
     ],
 )
 def test_what_is_refused(results: Path, invoke: Invoke, arguments: list[str], status: int, said: str) -> None:
