@@ -5,7 +5,7 @@
 
 use super::delays::WaitCause;
 use super::policy::{Chooses, Claim, Policy};
-use super::{Clock, Machine};
+use super::{Clock, ClusterState, Machine};
 use crate::ids::{GpuType, Job};
 use crate::speed::Speed;
 
@@ -62,57 +62,16 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Explains why a waiting job waits. servers: the caller's. line: the queue of a policy whose keys come from
     /// outside.
     pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> WaitExplanation {
-        let row = |job: Job| self.rows[job.index()];
-        let demand = self.state.jobs.demand(job);
         let (mut waits, mut others) = (false, 0);
         self.policy.waiting_jobs().for_each(|other| if other == job { waits = true } else { others += 1 });
-        let types = self.state.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
-        let mut answer = WaitExplanation {
-            by: "record",
-            waits,
-            others,
-            decided: self.state.clock.seconds(self.decided),
-            types: types.map(|tried| tried.0.number()).collect(),
-            ..WaitExplanation::default()
-        };
-        if !waits {
-            return answer;
-        }
-        match line.map_or_else(|| self.policy.chooses(&self.state), Chooses::FromQueue) {
-            Chooses::FromQueue(line) => {
-                answer.by = "line";
-                answer.ahead = line.iter().position(|&other| other == job).unwrap_or(0);
-                let ahead = &line[..answer.ahead];
-                answer.first = ahead.iter().take(MOST).copied().map(row).collect();
-                answer.head = ahead.iter().find(|&&other| !self.state.is_held_back(other)).copied().map(row);
-            }
-            Chooses::ByAllocation => answer.by = "allocation",
-            Chooses::ByRecord => {}
-        }
-        answer.room = match self.state.delays.wait_cause(demand) {
-            WaitCause::None => "fits",
-            WaitCause::Fragmented => "apart",
-            WaitCause::TooFew => "few",
-        };
-        answer.quota = self.state.held_back_by(job).map(|(book, quota, held)| (book, quota.gpus, held));
-        answer.evicts_from = self.state.evicts_from(job);
-        answer.estimate = self.policy.reckons(&self.state, job);
-        if let Some(estimate) = answer.estimate.filter(|_| answer.room == "fits") {
-            let hides = self.state.hide(estimate).is_some();
-            if hides && !self.state.can_place(demand) {
-                let now = self.state.seconds();
-                answer.down = self.state.windows().map(|window| window.0).find(|&down| down > now);
-            }
-            self.state.show();
-        }
-        match self.policy.claim(&mut self.state, job) {
-            Some(Claim::OfHead { head, shadow }) => answer.shadow = Some((self.rows[head.index()], shadow)),
-            Some(Claim::Own { begin, parts }) => {
-                let parts = parts.iter().map(|&(server, gpus)| (servers[server.index()], gpus)).collect();
-                answer.reserved = Some((begin, parts));
-            }
-            Some(Claim::Beyond) => answer.beyond = true,
-            None => {}
+        let decided = self.state.clock.seconds(self.decided);
+        let mut answer = WaitExplanation { waits, others, decided, ..self.state.explanation(job) };
+        if waits {
+            let chooses = line.map_or_else(|| self.policy.chooses(&self.state), Chooses::FromQueue);
+            let estimate = self.policy.reckons(&self.state, job);
+            self.state.explain(&mut answer, self.rows, job, chooses, estimate);
+            let claim = self.policy.claim(&mut self.state, job);
+            answer.set_claim(claim, self.rows, servers);
         }
         answer
     }
@@ -120,5 +79,71 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Returns the row of the head of the queue, if it is another job.
     pub(crate) fn head_beside(&self, job: Job) -> Option<u32> {
         self.policy.head().filter(|&head| head != job).map(|head| self.rows[head.index()])
+    }
+}
+
+// What follows does not depend on the policy, and is compiled once for all.
+impl<S: Speed> ClusterState<'_, S> {
+    /// Returns what is said of any job.
+    #[inline(never)]
+    fn explanation(&self, job: Job) -> WaitExplanation {
+        let types = self.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
+        let types = types.map(|tried| tried.0.number()).collect();
+        WaitExplanation { by: "record", types, ..WaitExplanation::default() }
+    }
+
+    /// Adds the queue ahead of a waiting job, and what the cluster has for it. rows: each job's in the caller's table.
+    #[inline(never)]
+    fn explain(
+        &mut self,
+        answer: &mut WaitExplanation,
+        rows: &[u32],
+        job: Job,
+        chooses: Chooses,
+        estimate: Option<f64>,
+    ) {
+        let row = |job: Job| rows[job.index()];
+        let demand = self.jobs.demand(job);
+        match chooses {
+            Chooses::FromQueue(line) => {
+                answer.by = "line";
+                answer.ahead = line.iter().position(|&other| other == job).unwrap_or(0);
+                let ahead = &line[..answer.ahead];
+                answer.first = ahead.iter().take(MOST).copied().map(row).collect();
+                answer.head = ahead.iter().find(|&&other| !self.is_held_back(other)).copied().map(row);
+            }
+            Chooses::ByAllocation => answer.by = "allocation",
+            Chooses::ByRecord => {}
+        }
+        answer.room = match self.delays.wait_cause(demand) {
+            WaitCause::None => "fits",
+            WaitCause::Fragmented => "apart",
+            WaitCause::TooFew => "few",
+        };
+        answer.quota = self.held_back_by(job).map(|(book, quota, held)| (book, quota.gpus, held));
+        answer.evicts_from = self.evicts_from(job);
+        answer.estimate = estimate;
+        if let Some(estimate) = estimate.filter(|_| answer.room == "fits") {
+            let hides = self.hide(estimate).is_some();
+            if hides && !self.can_place(demand) {
+                let now = self.seconds();
+                answer.down = self.windows().map(|window| window.0).find(|&down| down > now);
+            }
+            self.show();
+        }
+    }
+}
+
+impl WaitExplanation {
+    fn set_claim(&mut self, claim: Option<Claim>, rows: &[u32], servers: &[u32]) {
+        match claim {
+            Some(Claim::OfHead { head, shadow }) => self.shadow = Some((rows[head.index()], shadow)),
+            Some(Claim::Own { begin, parts }) => {
+                let parts = parts.iter().map(|&(server, gpus)| (servers[server.index()], gpus)).collect();
+                self.reserved = Some((begin, parts));
+            }
+            Some(Claim::Beyond) => self.beyond = true,
+            None => {}
+        }
     }
 }

@@ -128,6 +128,16 @@ impl<S: Speed> ClusterState<'_, S> {
         self.followers.as_ref().map_or(self.jobs.submit[j], |followers| followers.arrival[j])
     }
 
+    /// Collects the jobs that are due, the last first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_due(&mut self, due: &mut Vec<Job>) {
+        if let Some(followers) = &mut self.followers {
+            followers.take_due(self.now, self.clock, due);
+        }
+        due.reverse();
+    }
+
     /// Counts a job that is done, at its limit, refused or ended, and lets its followers come.
     #[inline(always)]
     pub(super) fn count_gone(&mut self, job: Job) {

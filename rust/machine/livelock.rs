@@ -6,8 +6,8 @@
 //!
 //! Stays are not counted one by one: the record is checked once it has grown by enough rows.
 
-use super::Machine;
 use super::policy::Policy;
+use super::{ClusterState, Machine};
 use crate::error::{Error, Result};
 use crate::record::{StayRecord, Why};
 use crate::speed::Speed;
@@ -49,7 +49,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(super) fn is_time_to_count(&self, next: f64) -> bool {
         self.state.out.stay_log.records.len() >= self.livelock.look_at && next > self.state.now
     }
+}
 
+impl Livelock {
     /// Counts the latest stays that kept nothing. A stay keeps the work that remains done once its job has fallen back
     /// to a checkpoint. No stay begins with less saved work than earlier ones left, so any kept work is more than its
     /// job ever had.
@@ -57,22 +59,22 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// # Errors
     /// `Livelock` if there are too many.
     #[cold]
-    pub(super) fn count_stays(&mut self) -> Result<()> {
-        let records = &self.state.out.stay_log.records;
-        if self.livelock.look_at == 0 {
-            self.begin_count();
+    #[inline(never)]
+    pub(super) fn count_stays<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> Result<()> {
+        let (records, enough) = (&state.out.stay_log.records, MOST + 2 * state.jobs.len());
+        if self.look_at == 0 {
+            (self.from, self.look_at) = (records.len(), records.len() + enough);
             return Ok(());
         }
-        let latest = records[self.livelock.from..].iter().rposition(keeps_work);
-        self.livelock.from += latest.map_or(0, |at| at + 1);
-        let ended = records[self.livelock.from..].iter().filter(|records| is_of_policy(records));
-        let (count, enough) = (ended.clone().count(), MOST + 2 * self.state.jobs.len());
-        if count < enough || self.state.follows_log {
-            self.livelock.look_at = records.len() + enough.saturating_sub(count).max(1);
+        let latest = records[self.from..].iter().rposition(keeps_work);
+        self.from += latest.map_or(0, |at| at + 1);
+        let ended = records[self.from..].iter().filter(|records| is_of_policy(records));
+        let count = ended.clone().count();
+        if count < enough || state.follows_log {
+            self.look_at = records.len() + enough.saturating_sub(count).max(1);
             return Ok(());
         }
-        let since = ended.map(|records| records.start).next().unwrap_or(self.state.now);
-        let (since, time) = (self.state.clock.seconds(since), self.state.seconds());
-        Err(Error::Livelock { stays: count, since, time })
+        let since = ended.map(|records| records.start).next().unwrap_or(state.now);
+        Err(Error::Livelock { stays: count, since: state.clock.seconds(since), time: state.seconds() })
     }
 }

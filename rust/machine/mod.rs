@@ -157,7 +157,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             halts: false,
         };
         machine.next_arrival = machine.arrival_of(0);
-        machine.next_change = machine.change_after();
+        machine.next_change = machine.state.next_change();
         if setting.log.is_some() {
             // Replicas of services may come before the first job.
             machine.next_pass = machine.policy.due(&machine.state);
@@ -178,16 +178,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             Some(arrivals) => arrivals.get(after).map(|job| &submit[job.index()]),
         };
         time.map_or(f64::INFINITY, |&time| self.state.clock.arrival(time))
-    }
-
-    /// Returns when the next outage begins or ends, or a service wants or gives up replicas. `run` decides whether that matters.
-    fn change_after(&self) -> f64 {
-        let service = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
-        service.min(self.next_outage())
-    }
-
-    fn next_outage(&self) -> f64 {
-        self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at())
     }
 
     /// Runs every instant up to `until` (machine time).
@@ -216,7 +206,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 if self.has_ticks_alone(now, end) {
                     break;
                 }
-                if self.ends_with_requests(now.min(until)) {
+                if self.state.ends_with_requests(now.min(until)) {
                     continue;
                 }
             }
@@ -232,7 +222,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 break;
             }
             if counting && self.is_time_to_count(now) {
-                self.count_stays()?;
+                self.livelock.count_stays(&self.state)?;
             }
             self.instants += 1;
             if self.instants.is_multiple_of(WATCH_EVERY) {
@@ -310,7 +300,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         } else if changes && !self.state.is_over() {
             self.change_servers();
             self.take_loads();
-            self.next_change = self.change_after();
+            self.next_change = self.state.next_change();
         }
         let in_order = self.state.followers.is_none();
         if !in_order {
@@ -369,11 +359,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// round of this instant.
     #[cold]
     fn take_due(&mut self) {
-        let (now, clock) = (self.state.now, self.state.clock);
-        if let Some(followers) = &mut self.state.followers {
-            followers.take_due(now, clock, &mut self.due);
-        }
-        self.due.reverse();
+        self.state.take_due(&mut self.due);
         self.next_arrival = self.arrival_of(self.arrived);
     }
 

@@ -127,6 +127,18 @@ impl<S: Speed> ClusterState<'_, S> {
         self.gone == self.jobs.len() && !(self.services.is_some() && self.has_requests())
     }
 
+    /// Returns when the next outage begins or ends, or a service wants or gives up replicas. `run` decides whether that
+    /// matters.
+    #[inline(never)]
+    pub(super) fn next_change(&self) -> f64 {
+        let service = self.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
+        service.min(self.next_outage())
+    }
+
+    pub(super) fn next_outage(&self) -> f64 {
+        self.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at())
+    }
+
     /// Returns the pace of a job on the GPUs that it requests, of the type on which it was recorded.
     #[inline(always)]
     fn recorded_pace(&self, job: Job) -> S::Pace {

@@ -144,22 +144,6 @@ impl Services<'_> {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// Ends the run before an instant, if all jobs are gone and all requests are answered before it. Returns whether it
-    /// has ended so.
-    #[cold]
-    pub(super) fn ends_with_requests(&mut self, now: f64) -> bool {
-        let (gone, since) = (self.state.gone == self.state.jobs.len(), self.state.now);
-        let Some(answering) = self.state.answering() else { return false };
-        if !gone || answering.over.is_some() {
-            return false;
-        }
-        let Some(last) = answering.answered_by(now).filter(|&last| last < now) else { return false };
-        let end = last.max(since);
-        answering.over = Some(end);
-        self.state.now = end;
-        true
-    }
-
     /// Returns the number of times that replicas have moved, if nothing but a tick comes at an instant. end: the first
     /// end of a stay.
     #[cold]
@@ -168,7 +152,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     }
 
     fn others_come_at(&self, end: f64) -> f64 {
-        self.next_arrival.min(self.next_pass).min(self.next_wake).min(self.next_outage()).min(end)
+        self.next_arrival.min(self.next_pass).min(self.next_wake).min(self.state.next_outage()).min(end)
     }
 
     /// Returns whether nothing but ticks comes any more, and these change nothing.
@@ -177,17 +161,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         if !self.state.answers() || self.others_come_at(end) < f64::INFINITY || now <= self.state.now {
             return false;
         }
-        self.coming() == f64::INFINITY
-    }
-
-    /// Returns when something next comes from outside that is no mere tick: an outage, or what services do.
-    pub(super) fn coming(&mut self) -> f64 {
-        let now = self.state.now;
-        if !self.state.answers() {
-            return self.next_change;
-        }
-        let services = self.state.services.as_mut().map_or(f64::INFINITY, |services| services.comes_at(now));
-        services.min(self.next_outage())
+        self.state.coming() == f64::INFINITY
     }
 
     /// Does what comes between the completions of jobs and arrivals: replicas that have drained end, and so does the run
@@ -195,52 +169,23 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// due. Returns whether replicas that wait are tried.
     #[cold]
     pub(super) fn tick(&mut self, changes: bool) -> bool {
-        let now = self.state.now;
-        if changes && self.state.end_drained() {
+        if self.state.end_drained(changes) {
             self.policy.capacity_changed();
-        }
-        let gone = self.state.gone == self.state.jobs.len();
-        if let Some(answering) = self.state.answering()
-            && gone
-        {
-            answering.over = answering.over.or(answering.answered_by(now).map(|_| now));
         }
         if !changes || self.state.is_over() {
             return false;
         }
-        let outage = self.next_outage() <= now;
+        let outage = self.state.next_outage() <= self.state.now;
         if outage {
             self.change_servers();
         }
-        let ticks = self.tick_services();
-        self.next_change = self.change_after();
-        outage || ticks
-    }
-
-    /// Does the ticks and loads of this instant, service by service. Returns whether there were any.
-    fn tick_services(&mut self) -> bool {
-        let now = self.state.now;
-        let Some(services) = &mut self.state.services else { return false };
-        let due = services.loads[services.next..].iter().take_while(|load| load.time <= now);
-        let loads: Vec<Load> = due.copied().collect();
-        services.next += loads.len();
-        let (count, moves) = (services.services.len(), services.moves);
-        let mut ticks = false;
-        for service in 0..count as u32 {
-            let load = loads.iter().find(|load| load.service == service).copied();
-            let wanted = self.state.answering().and_then(|answering| answering.tick(service as usize, now));
-            let tick = wanted.map(|replicas| Load { service, time: now, replicas });
-            let Some(load) = load.or(tick) else { continue };
-            ticks = true;
-            if let Some(answering) = self.state.answering() {
-                answering.note(load);
-            }
-            self.state.want(load);
-        }
-        if self.state.services.as_ref().is_some_and(|services| services.moves != moves) {
+        let moves = self.state.replica_moves();
+        let ticks = self.state.tick_services();
+        if self.state.replica_moves() != moves {
             self.policy.capacity_changed();
         }
-        ticks
+        self.next_change = self.state.next_change();
+        outage || ticks
     }
 
     /// Notes whether ticks change anything. is_still: whether no replica has moved at this instant, and no job has come
@@ -253,6 +198,59 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<'a, S: Speed> ClusterState<'a, S> {
+    /// Ends the run before an instant, if all jobs are gone and all requests are answered before it. Returns whether it
+    /// has ended so.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ends_with_requests(&mut self, now: f64) -> bool {
+        let (gone, since) = (self.gone == self.jobs.len(), self.now);
+        let Some(answering) = self.answering() else { return false };
+        if !gone || answering.over.is_some() {
+            return false;
+        }
+        let Some(last) = answering.answered_by(now).filter(|&last| last < now) else { return false };
+        let end = last.max(since);
+        answering.over = Some(end);
+        self.now = end;
+        true
+    }
+
+    /// Returns when something next comes from outside that is no mere tick: an outage, or what services do.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn coming(&mut self) -> f64 {
+        let now = self.now;
+        if !self.answers() {
+            return self.next_change();
+        }
+        let services = self.services.as_mut().map_or(f64::INFINITY, |services| services.comes_at(now));
+        services.min(self.next_outage())
+    }
+
+    /// Does the ticks and loads of this instant, service by service. Returns whether there were any.
+    #[cold]
+    #[inline(never)]
+    fn tick_services(&mut self) -> bool {
+        let now = self.now;
+        let Some(services) = &mut self.services else { return false };
+        let due = services.loads[services.next..].iter().take_while(|load| load.time <= now);
+        let loads: Vec<Load> = due.copied().collect();
+        services.next += loads.len();
+        let mut ticks = false;
+        for service in 0..services.services.len() as u32 {
+            let load = loads.iter().find(|load| load.service == service).copied();
+            let wanted = self.answering().and_then(|answering| answering.tick(service as usize, now));
+            let tick = wanted.map(|replicas| Load { service, time: now, replicas });
+            let Some(load) = load.or(tick) else { continue };
+            ticks = true;
+            if let Some(answering) = self.answering() {
+                answering.note(load);
+            }
+            self.want(load);
+        }
+        ticks
+    }
+
     /// Returns whether services answer requests.
     #[inline]
     pub(super) fn answers(&self) -> bool {
@@ -297,15 +295,25 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         }
     }
 
-    /// Ends the replicas that have drained by now. Returns whether there were any.
-    fn end_drained(&mut self) -> bool {
+    /// Ends the replicas that have drained by now, and the run with its last answer. drains: whether any may have.
+    /// Returns whether any had.
+    #[cold]
+    #[inline(never)]
+    fn end_drained(&mut self, drains: bool) -> bool {
         let now = self.now;
         let mut any = false;
-        while let Some(services) = &self.services
+        while drains
+            && let Some(services) = &self.services
             && let Some(at) = services.running.iter().position(|running| running.drained <= now)
         {
             self.end_replica(at, ReplicaEnded::Surplus);
             any = true;
+        }
+        let gone = self.gone == self.jobs.len();
+        if let Some(answering) = self.answering()
+            && gone
+        {
+            answering.over = answering.over.or(answering.answered_by(now).map(|_| now));
         }
         any
     }

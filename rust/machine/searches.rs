@@ -19,7 +19,7 @@ use crate::outcome::Climb;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
-use crate::trace::NO_SEARCH;
+use crate::trace::{NO_SEARCH, Trials};
 use std::collections::BTreeSet;
 
 /// Progress of the trials of all searches.
@@ -182,13 +182,13 @@ impl Searches {
     }
 
     /// Returns the outcomes of the trials at rungs that are due, by search and rung.
-    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<RungOutcome> {
+    fn judge(&mut self, now: f64, trials: Trials<'_>) -> Vec<RungOutcome> {
         let mut came = std::mem::take(&mut self.arrived);
         came.sort_unstable();
         for &(job, _) in &came {
             let (j, number) = (job.index(), self.of[job.index()]);
             let at = self.reached[j];
-            let loss = loss(job, 1.0 / self.divisors[at as usize]);
+            let loss = trials.loss(j, 1.0 / self.divisors[at as usize]);
             self.searches[number as usize].rungs[at as usize].others.insert((ordered(loss), job));
             self.reached[j] += 1;
             self.changed.insert(number);
@@ -268,35 +268,16 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Judges the trials and sets `trials_changed` if an outcome is an event. A trial that continues at once is none.
     #[cold]
     fn judge(&mut self) {
-        let Some(searches) = &mut self.state.searches else { return };
-        let (now, trials) = (self.state.now, self.state.jobs.trials);
-        let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
-        let outcomes = searches.judge(now, loss);
-        for outcome in outcomes {
-            self.state.note(outcome.row(now));
+        for outcome in self.state.judged_trials() {
+            self.state.apply(outcome);
             self.trials_changed |= !matches!(outcome, RungOutcome::GoesOn(_, Some(_)));
             match outcome {
-                RungOutcome::GoesOn(_, Some(slot)) => {
-                    self.state.go_on(slot);
-                    self.policy.climbed(&self.state, slot);
-                }
-                RungOutcome::GoesOn(job, None) => {
-                    self.state.turn_wait(job);
-                    self.state.pend(job, true);
-                    self.state.out.climbing.set_woke(job, now);
-                    self.policy.on_wait(&mut self.state, job, WaitReason::Again);
-                }
-                RungOutcome::Pauses(job, slot) => {
-                    self.state.pause(slot);
+                RungOutcome::GoesOn(_, Some(slot)) => self.policy.climbed(&self.state, slot),
+                RungOutcome::GoesOn(job, None) => self.policy.on_wait(&mut self.state, job, WaitReason::Again),
+                RungOutcome::Pauses(job, slot) | RungOutcome::Ends(job, Some(slot)) => {
                     self.policy.on_end(&self.state, slot, job, EndReason::Paused);
                 }
-                RungOutcome::Ends(job, slot) => {
-                    self.state.give_up(job, slot, Why::Rung);
-                    match slot {
-                        Some(slot) => self.policy.on_end(&self.state, slot, job, EndReason::Paused),
-                        None => self.policy.capacity_changed(),
-                    }
-                }
+                RungOutcome::Ends(_, None) => self.policy.capacity_changed(),
             }
         }
         self.fruitless_decisions = 0;
@@ -321,6 +302,29 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns the work left of a stay's job at the rung that it has just reached.
     pub(super) fn left_at_rung(&self, job: Job) -> f64 {
         self.searches.as_ref().map_or(0.0, |searches| searches.left_at(job, searches.reached[job.index()] - 1))
+    }
+
+    /// Returns the outcomes of the trials at rungs that are due.
+    #[inline(never)]
+    fn judged_trials(&mut self) -> Vec<RungOutcome> {
+        let (Some(searches), Some(trials)) = (&mut self.searches, self.jobs.trials) else { return Vec::new() };
+        searches.judge(self.now, trials)
+    }
+
+    /// Does what a trial's outcome says, and logs it.
+    #[inline(never)]
+    fn apply(&mut self, outcome: RungOutcome) {
+        self.note(outcome.row(self.now));
+        match outcome {
+            RungOutcome::GoesOn(_, Some(slot)) => self.go_on(slot),
+            RungOutcome::GoesOn(job, None) => {
+                self.turn_wait(job);
+                self.pend(job, true);
+                self.out.climbing.set_woke(job, self.now);
+            }
+            RungOutcome::Pauses(_, slot) => self.pause(slot),
+            RungOutcome::Ends(job, slot) => self.give_up(job, slot, Why::Rung),
+        }
     }
 
     /// Continues the stay of a trial at a rung, on the same GPUs and without a pause.

@@ -13,7 +13,7 @@ use super::policy::{EndReason, Policy};
 use super::preemptible::Preemptible;
 use super::requests::Answering;
 use crate::decisions::{Cause, Row, Verb};
-use crate::ids::{Job, Server};
+use crate::ids::{Job, Server, Slot};
 use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
 use crate::record::Why;
 use crate::setting::Setting;
@@ -161,46 +161,42 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 
     /// Starts waiting replicas as far as GPUs allow.
     pub(super) fn place_replicas(&mut self) {
-        if self.state.is_over() {
-            return;
-        }
         let mut at = 0;
-        while let Some(gpus) = self.state.next_replica(&mut at) {
-            let server = self.state.cluster.tightest(gpus).or_else(|| self.make_room(at, gpus));
-            match server {
-                Some(server) => {
-                    self.state.start_replica(at, server);
-                    self.policy.capacity_changed();
-                    self.fruitless_decisions = 0;
-                }
-                None => at += 1,
-            }
-        }
-    }
-}
-
-impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// Evicts jobs for a replica of that many GPUs, if possible. Returns the server that then has enough idle GPUs.
-    fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
-        let state = &mut self.state;
-        let (server, chosen) =
-            state.server_of_least(None, gpus, Preemptible::highest_of_all, |evictable| evictable.is_preemptible)?;
         let mut evicted = Vec::new();
-        state.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
-        for (slot, job) in evicted {
-            self.policy.on_end(&self.state, slot, job, EndReason::Lost);
+        while let Some(server) = self.state.room_for_replica(&mut at, &mut evicted) {
+            for (slot, job) in evicted.drain(..) {
+                self.policy.on_end(&self.state, slot, job, EndReason::Lost);
+            }
+            self.state.start_replica(at, server);
+            self.policy.capacity_changed();
+            self.fruitless_decisions = 0;
         }
-        Some(server)
     }
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Returns the GPUs of a replica of the first service from `at` on that waits for one.
-    fn next_replica(&self, at: &mut usize) -> Option<u32> {
-        let services = self.services.as_ref()?;
-        let found = services.services.iter().skip(*at).position(|service| !service.waiting.is_empty())?;
-        *at += found;
-        Some(services.services[*at].gpus)
+    /// Finds room for a replica of the first service from `at` on that waits for one and for which there is room,
+    /// evicting jobs if needed. Returns its server. None once the run is over.
+    #[inline(never)]
+    fn room_for_replica(&mut self, at: &mut usize, evicted: &mut Vec<(Slot, Job)>) -> Option<Server> {
+        if self.is_over() {
+            return None;
+        }
+        loop {
+            let services = &self.services.as_ref()?.services;
+            *at += services.iter().skip(*at).position(|service| !service.waiting.is_empty())?;
+            let gpus = services[*at].gpus;
+            if let Some(server) = self.cluster.tightest(gpus) {
+                return Some(server);
+            }
+            let chosen =
+                self.server_of_least(None, gpus, Preemptible::highest_of_all, |evictable| evictable.is_preemptible);
+            if let Some((server, chosen)) = chosen {
+                self.evict_all(&chosen, Why::EvictedFor(*at as u32), evicted);
+                return Some(server);
+            }
+            *at += 1;
+        }
     }
 
     /// Adds up what jobs held up to an instant, before anything changes.

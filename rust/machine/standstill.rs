@@ -28,7 +28,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             return Ok(());
         }
         let passed = self.state.now - self.quiet_since;
-        let comes = self.next_arrival.min(self.coming()) - self.state.now;
+        let comes = self.next_arrival.min(self.state.coming()) - self.state.now;
         if self.state.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
             self.fruitless_decisions = 0;
             return Ok(());
@@ -47,7 +47,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         }
         let comes = if answers { self.next_arrival } else { self.next_arrival.min(self.next_change) };
         let idles = comes == f64::INFINITY && self.state.is_stalled();
-        let idles = idles && (!answers || self.coming() == f64::INFINITY);
+        let idles = idles && (!answers || self.state.coming() == f64::INFINITY);
         self.idle_passes = if idles { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (self.state.jobs.len() - self.state.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
