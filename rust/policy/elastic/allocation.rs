@@ -223,3 +223,13 @@ impl Allocation {
         &mut self.entries
     }
 }
+
+/// Sorts jobs so that those that give GPUs up come first, then the largest.
+pub(super) fn put_shrinking_first(changed: &mut [Entry]) {
+    changed.sort_by_key(|entry| (entry.number > entry.held, std::cmp::Reverse(entry.number)));
+}
+
+/// Sorts jobs by the GPUs that they get, most first.
+pub(super) fn put_largest_first(changed: &mut [Entry]) {
+    changed.sort_by_key(|entry| (std::cmp::Reverse(entry.number), entry.job));
+}

@@ -27,7 +27,7 @@ use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use afs::Afs;
-use allocation::{Allocation, Entry};
+use allocation::{Allocation, Entry, put_largest_first, put_shrinking_first};
 use base::{Base, Rest, View};
 use curve::{Curve, Curves};
 use flow::ElasticFlow;
@@ -303,8 +303,7 @@ impl<R: Rule> Resizing<R> {
             }
         }
         if state.protects() {
-            // Jobs that give GPUs up first, then the largest.
-            changed.sort_by_key(|entry| (entry.number > entry.held, std::cmp::Reverse(entry.number)));
+            put_shrinking_first(changed);
             for entry in changed.iter().filter(|entry| entry.stays()) {
                 let Some(slot) = self.job_states.slot_of(entry.job) else { continue };
                 let slot = resize_in_place(state, slot, entry);
@@ -312,7 +311,7 @@ impl<R: Rule> Resizing<R> {
                 self.job_states.set_running(entry.job, slot);
             }
         }
-        changed.sort_by_key(|entry| (std::cmp::Reverse(entry.number), entry.job));
+        put_largest_first(changed);
         for entry in changed.iter().take_while(|entry| entry.number > 0).filter(|entry| !entry.stays()) {
             let gpu_type = type_of(state, entry.pool);
             if (entry.min..=entry.number).rev().any(|gpus| state.place_on_type(entry.job, gpus, gpu_type)) {

@@ -139,7 +139,7 @@ impl<L: Levels> WaitingQueue for FairQueue<L> {
 
     const RENEWS: bool = true;
 
-    fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
+    fn new(setting: &Setting<'_>, estimate: &dyn Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, FixedQueue::new(setting, estimate));
         let n = jobs.len();
         let fair = setting.fair.unwrap_or_default();
@@ -335,7 +335,7 @@ mod tests {
             let options = Options { order: Order::Fairshare, half_life, ..Options::default() };
             let fair = Some(FairShares { owner: &owner, share: &shares, users: None });
             let setting = Setting { fair, ..Setting::new(jobs, &rows, &[8], &few, Network::default(), &options) };
-            let mut queue = FairQueue::<OneLevel>::new(&setting, |_| 0.0);
+            let mut queue = FairQueue::<OneLevel>::new(&setting, &|_| 0.0);
             let (mut runs, mut now) = ([false; 20], 0.0);
             for (job, passed, most) in steps {
                 let (at, job) = (job, Job::at(job));

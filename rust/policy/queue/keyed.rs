@@ -146,7 +146,7 @@ impl<const ASKED: bool> WaitingQueue for KeyedQueue<ASKED> {
     const ASKED: bool = ASKED;
     type Spot = Spot;
 
-    fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
+    fn new(setting: &Setting<'_>, _estimate: &dyn Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
         let strict = queue == Discipline::Strict && setting.side.quotas.is_none();

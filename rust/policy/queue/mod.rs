@@ -93,7 +93,7 @@ struct Aging {
 impl<'a, L: WaitingQueue> Queued<'a, L> {
     pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
-        let queue = L::new(setting, |job| speed.estimate(&setting.jobs, job));
+        let queue = L::new(setting, &|job| speed.estimate(&setting.jobs, job));
         let owners = Owners::new(setting, &queue).map(Box::new);
         Self {
             scratch: Scratch::new(queue.classes()),

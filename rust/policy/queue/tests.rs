@@ -27,7 +27,7 @@ fn check<L: WaitingQueue>(options: &Options, sizes: &[u32], keys: &[u8], steps: 
         }),
         ..Setting::new(jobs, &rows, &[8], &few, Network::default(), options)
     };
-    let mut queue = L::new(&setting, |job| duration[job.index()]);
+    let mut queue = L::new(&setting, &|job| duration[job.index()]);
     for (at, &used) in owner.iter().enumerate().filter(|&(at, used)| !owner[..at].contains(used)) {
         queue.hold(Job::at(at), used, true, 0.0);
         queue.hold(Job::at(at), used, false, 1.0);

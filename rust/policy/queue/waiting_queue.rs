@@ -27,7 +27,7 @@ pub(crate) trait WaitingQueue: Clone + Send {
     const RENEWS: bool = false;
 
     /// Creates an empty queue. `estimate`: rho_j of a job, s.
-    fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self;
+    fn new(setting: &Setting<'_>, estimate: &dyn Fn(Job) -> f64) -> Self;
 
     /// Adds a job. `key`: its key, least first, where the queue goes by keys. `estimate`, s, is called only where the
     /// discipline reads it.
@@ -213,7 +213,7 @@ impl WaitingQueue for FixedQueue {
     /// (rank, place).
     type Spot = (u32, u32);
 
-    fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
+    fn new(setting: &Setting<'_>, estimate: &dyn Fn(Job) -> f64) -> Self {
         let (jobs, options) = (&setting.jobs, setting.options);
         let n = jobs.len();
         let strict = options.queue == Discipline::Strict && setting.side.quotas.is_none() && setting.fair.is_none();

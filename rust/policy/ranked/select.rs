@@ -12,6 +12,7 @@ use crate::ids::{Job, Slot};
 use crate::machine::{Claimant, ClusterState};
 use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
+use crate::trace::Jobs;
 use std::collections::BTreeSet;
 
 /// What a walk decides, and its buffers.
@@ -167,8 +168,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
     ) -> Vec<Entry<T>> {
         let mut all = self.rank_all(ranking, state, waiting);
         if state.may_keep() {
-            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| state.is_kept(slot));
-            all.sort_by_key(|entry| !firm(entry));
+            put_kept_first(&mut all, state);
         }
         if state.has_quotas() { self.by_owner(state, all) } else { all }
     }
@@ -219,10 +219,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
             };
             ((key, ranking.tie(stay.job)), stay.job, Some(Slot::at(slot)))
         }));
-        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)).then(a.1.cmp(&b.1)));
-        if state.jobs.priority.is_some() {
-            all.sort_by_key(|&(_, job, _)| state.jobs.tier(job.index()));
-        }
+        sort(&mut all, &state.jobs);
         if R::NEAR > 0.0 {
             let mut rest = &mut all[..];
             let apart = |pair: &[Entry<T>]| pair[1].0.0 - pair[0].0.0 > R::NEAR * pair[0].0.0.abs();
@@ -235,7 +232,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
                 };
                 let ties = rest.iter().take_while(|entry| is_near(entry)).count().max(1);
                 let (tied, others) = rest.split_at_mut(ties);
-                tied.sort_unstable_by_key(|entry| entry.1);
+                sort_by_job(tied);
                 rest = others;
             }
         }
@@ -254,6 +251,25 @@ impl<T: Copy + Default + Ord> Selection<T> {
         }
         self.all = all;
     }
+}
+
+// What follows is compiled once for all rankings.
+
+/// Sorts jobs by priority, key and tie.
+fn sort<T: Copy + Ord>(all: &mut [Entry<T>], jobs: &Jobs<'_>) {
+    all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)).then(a.1.cmp(&b.1)));
+    if jobs.priority.is_some() {
+        all.sort_by_key(|&(_, job, _)| jobs.tier(job.index()));
+    }
+}
+
+fn sort_by_job<T>(all: &mut [Entry<T>]) {
+    all.sort_unstable_by_key(|entry| entry.1);
+}
+
+/// Moves the jobs ahead whose stays nobody may end.
+fn put_kept_first<T, S: Speed>(all: &mut [Entry<T>], state: &ClusterState<'_, S>) {
+    all.sort_by_key(|&(.., slot)| !slot.is_some_and(|slot| state.is_kept(slot)));
 }
 
 impl<T: Copy> Pool<T> {
