@@ -239,7 +239,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             let has_tiers = !setting.tiers.is_empty();
             state.out.crossings = Crossings::new(jobs.len(), has_tiers);
             state.out.links = LinkLog::new(setting.tiers.len(), S::USES_REST_OF_SLOT);
-            let loads = || Box::new(Loads::new(fabric, &setting.network, saving, clock));
+            let loads = || Box::new(Loads::new(fabric, saving, clock));
             state.loads = (S::COUPLED && has_tiers).then(loads);
         }
         state
@@ -399,6 +399,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
         self.link_contention.drain_changed(&mut dirty);
+        self.account_contention();
         for &slot in &dirty {
             let stay = &mut self.stays[slot.index()];
             let contention = self.link_contention.of(stay.servers());
@@ -413,11 +414,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             if is_felt && (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
-            self.account_contention();
             self.contention_sum = self.contention_sum + u64::from(contention) - u64::from(before);
         }
         self.dirty = dirty;
-        self.account_contention();
         self.out.note_contention(self.now, self.contention_sum);
         self.settle_crossings();
     }

@@ -15,12 +15,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let intensity = self.jobs.intensity.map_or(1.0, |intensity| intensity[stay.job.index()]);
         fabric.join(slot, &stay.parts, thousandths(intensity));
-        if let Some(loads) = &mut self.loads
-            && let Some(ring) = self.speed.ring(&stay.pace)
-        {
+        if let Some(loads) = &mut self.loads {
             let every = if self.saving.is_some() { stay.every } else { f64::INFINITY };
-            let servers = stay.parts.len() as u32;
-            loads.join(fabric, slot, ring, servers, [stay.start, stay.from, every], self.now);
+            loads.join(fabric, slot, [stay.start, stay.from, every], self.now);
         }
         let progress = self.progress_time(slot);
         if let Some(fabric) = &mut self.fabric {
@@ -50,8 +47,8 @@ impl<S: Speed> ClusterState<'_, S> {
         for &slot in &dirty {
             self.count_uplinks(slot);
             let Some(fabric) = &mut self.fabric else { break };
-            let own = fabric.update(slot);
-            if !S::COUPLED {
+            let (own, changed) = fabric.update(slot);
+            if !S::COUPLED || !changed {
                 continue;
             }
             let stay = &mut self.stays[slot.index()];
@@ -59,16 +56,16 @@ impl<S: Speed> ClusterState<'_, S> {
             own.slowed |= own.bandwidth < own.own;
             own.share = 0.0;
             self.speed.feel(&mut stay.pace, own.bandwidth);
+            let (unit, traffic) = self.speed.unit_and_traffic(&stay.pace, servers, stay.contention);
             if own.without > own.bandwidth {
                 let mut apart = stay.pace;
                 self.speed.feel(&mut apart, own.without);
-                let with = self.speed.unit(&stay.pace, servers, stay.contention);
-                own.share = (with - self.speed.unit(&apart, servers, stay.contention)) / with;
+                own.share = (unit - self.speed.unit(&apart, servers, stay.contention)) / unit;
             }
             if let Some(loads) = &mut self.loads {
-                loads.update(fabric, slot);
+                loads.update(fabric, slot, traffic);
             }
-            if stay.set_pace(&self.speed, self.now, self.clock) {
+            if stay.set_unit(unit * stay.slowed, &self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
         }

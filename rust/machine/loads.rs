@@ -5,11 +5,10 @@
 
 use super::clock::{Clock, Rest};
 use super::saves::Saves;
-use crate::cluster::Network;
 use crate::ds::EventHeap;
 use crate::ids::Slot;
 use crate::outcome::Carried;
-use crate::speed::{Fabric, Ring};
+use crate::speed::Fabric;
 
 /// Parts of a byte/s in which rates are summed up, so that what comes and goes leaves nothing behind.
 const GRAINS: f64 = (1_u64 << 50) as f64;
@@ -66,12 +65,12 @@ impl Breaks {
 /// A stay that spans.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
-    ring: Ring,
-    servers: u32,
     /// Whether it moves no bytes now.
     pauses: bool,
-    /// What it sends, bytes/s.
-    rate: f64,
+    /// What it sends while it moves bytes, bytes/s.
+    traffic: f64,
+    /// What it sends now, in `GRAINS`.
+    sends: i128,
 }
 
 /// What an uplink carries.
@@ -91,7 +90,6 @@ struct Load {
 pub(super) struct Loads {
     clock: Clock,
     saving: Option<Rest>,
-    network: Network,
     /// The number of the first uplink.
     first: usize,
     loads: Vec<Load>,
@@ -105,14 +103,13 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    pub(super) fn new(fabric: &Fabric, network: &Network, saving: Option<Rest>, clock: Clock) -> Self {
+    pub(super) fn new(fabric: &Fabric, saving: Option<Rest>, clock: Clock) -> Self {
         let tiers = fabric.uplink_ranges();
         let first = tiers.first().map_or(0, |range| range.start);
         let links = tiers.last().map_or(0, |range| range.end) - first;
         Self {
             clock,
             saving,
-            network: network.clone(),
             first,
             loads: vec![Load::default(); links],
             senders: Vec::new(),
@@ -123,7 +120,7 @@ impl Loads {
     }
 
     /// Adds a stay, which has joined its links. `[start, from, every]` are those of its breaks.
-    pub(super) fn join(&mut self, fabric: &Fabric, slot: Slot, ring: Ring, servers: u32, times: [f64; 3], now: f64) {
+    pub(super) fn join(&mut self, fabric: &Fabric, slot: Slot, times: [f64; 3], now: f64) {
         self.advance(fabric, now);
         if self.senders.len() <= slot.index() {
             self.senders.resize(slot.index() + 1, None);
@@ -131,28 +128,25 @@ impl Loads {
         }
         let breaks = Breaks::at(now, times, self.saving, self.clock);
         self.breaks[slot.index()] = Some(breaks);
-        self.senders[slot.index()] = Some(Sender { ring, servers, pauses: breaks.are_on, rate: 0.0 });
+        self.senders[slot.index()] = Some(Sender { pauses: breaks.are_on, traffic: 0.0, sends: 0 });
         self.watch(slot);
     }
 
     /// Removes a stay, which has not left its links yet.
     pub(super) fn leave(&mut self, fabric: &Fabric, slot: Slot, now: f64) {
         self.advance(fabric, now);
-        self.send(fabric, slot, 0.0);
+        self.send(fabric, slot, true);
         (self.senders[slot.index()], self.breaks[slot.index()]) = (None, None);
         self.turns.remove(slot.number());
     }
 
-    /// Works out anew what a stay sends, whose links or breaks changed.
+    /// Notes what a stay sends from now on while it moves bytes, bytes/s.
     #[inline]
-    pub(super) fn update(&mut self, fabric: &Fabric, slot: Slot) {
-        let Some(own) = &self.senders[slot.index()] else { return };
-        let mut rate = 0.0;
-        if !own.pauses {
-            let (tau, bytes) = own.ring.at(&self.network, own.servers, fabric.bandwidth(slot));
-            rate = bytes / tau;
-        }
-        self.send(fabric, slot, rate);
+    pub(super) fn update(&mut self, fabric: &Fabric, slot: Slot, traffic: f64) {
+        let Some(own) = &mut self.senders[slot.index()] else { return };
+        own.traffic = traffic;
+        let pauses = own.pauses;
+        self.send(fabric, slot, pauses);
     }
 
     /// Ends an instant whose changes were told.
@@ -187,9 +181,10 @@ impl Loads {
         if let (Some(own), Some(breaks)) = (&mut self.senders[slot.index()], &mut self.breaks[slot.index()]) {
             breaks.turn(self.saving, self.clock);
             own.pauses = breaks.are_on;
+            let pauses = own.pauses;
+            self.send(fabric, slot, pauses);
         }
         self.watch(slot);
-        self.update(fabric, slot);
     }
 
     fn watch(&mut self, slot: Slot) {
@@ -201,15 +196,15 @@ impl Loads {
         }
     }
 
-    /// Notes what a stay sends from now on, bytes/s, on the uplinks that it crosses.
+    /// Notes what a stay sends from now on, or that it does not, on the uplinks that it crosses.
     #[inline]
-    fn send(&mut self, fabric: &Fabric, slot: Slot, rate: f64) {
+    fn send(&mut self, fabric: &Fabric, slot: Slot, pauses: bool) {
         let Some(own) = &mut self.senders[slot.index()] else { return };
-        let before = std::mem::replace(&mut own.rate, rate);
-        if before == rate {
+        let sends = if pauses { 0 } else { (own.traffic * GRAINS) as i128 };
+        let more = sends - std::mem::replace(&mut own.sends, sends);
+        if more == 0 {
             return;
         }
-        let more = (rate * GRAINS) as i128 - (before * GRAINS) as i128;
         for link in fabric.uplinks_of(slot) {
             let link = link as usize - self.first;
             let load = &mut self.loads[link];

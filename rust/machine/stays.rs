@@ -96,6 +96,12 @@ impl<P> Stay<P> {
     #[inline]
     pub(super) fn set_pace<S: Speed<Pace = P>>(&mut self, speed: &S, now: f64, clock: Clock) -> bool {
         let unit = speed.unit(&self.pace, self.parts.len() as u32, self.contention) * self.slowed;
+        self.set_unit(unit, speed, now, clock)
+    }
+
+    /// Applies the present time of a unit of work, s. Returns whether it changed.
+    #[inline]
+    pub(super) fn set_unit<S: Speed<Pace = P>>(&mut self, unit: f64, speed: &S, now: f64, clock: Clock) -> bool {
         if unit == self.unit {
             return false;
         }

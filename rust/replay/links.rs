@@ -224,7 +224,7 @@ impl<'a> Sweep<'a> {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.fabric.drain_changed(&mut dirty);
         for slot in dirty.drain(..) {
-            let bandwidth = self.fabric.update(slot).bandwidth;
+            let bandwidth = self.fabric.update(slot).0.bandwidth;
             let own = &self.running[slot.index()];
             let rate = match self.log.stays[own.at as usize].1.ring {
                 Some(ring) if !own.breaks.are_on => {

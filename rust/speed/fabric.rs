@@ -240,6 +240,7 @@ impl Fabric {
             Self::note(&mut self.changed, link, crossed.link);
         }
         self.crossings[slot.index()] = crossing;
+        self.least[slot.index()] = (f64::INFINITY, f64::INFINITY);
         self.joined.push(slot);
     }
 
@@ -368,8 +369,9 @@ impl Fabric {
         }
     }
 
-    /// Computes anew what a stay gets. Returns its state.
-    pub(crate) fn update(&mut self, slot: Slot) -> &mut Crossing {
+    /// Computes anew what a stay gets. Returns its state, and whether it gets another bandwidth, with its uplinks or
+    /// without, or has just joined.
+    pub(crate) fn update(&mut self, slot: Slot) -> (&mut Crossing, bool) {
         let own = &mut self.crossings[slot.index()];
         (own.bandwidth, own.without) = (own.own, own.own);
         // Uplinks come first, from below.
@@ -381,8 +383,9 @@ impl Fabric {
                 own.without = own.without.min(crossed.left);
             }
         }
-        self.least[slot.index()] = (own.bandwidth, own.without);
-        own
+        let least = (own.bandwidth, own.without);
+        let before = std::mem::replace(&mut self.least[slot.index()], least);
+        (own, before != least)
     }
 
     /// Returns the most contenders that a stay met at an uplink; 0 where it crosses none.
@@ -414,11 +417,6 @@ impl Fabric {
     /// Returns the bandwidth of a stay if nobody else were there and no uplink, bytes/s.
     pub(crate) fn own(&self, slot: Slot) -> f64 {
         self.crossings[slot.index()].own
-    }
-
-    /// Returns its bandwidth, bytes/s.
-    pub(crate) fn bandwidth(&self, slot: Slot) -> f64 {
-        self.crossings[slot.index()].bandwidth
     }
 
     /// Returns what a stay gets.
@@ -457,7 +455,7 @@ mod tests {
         assert_eq!(members, [a, b, c]);
         // a meets c at the racks: 12 / 1.5; c meets a there, and nobody above.
         let got = |fabric: &mut Fabric, slot| {
-            let own = fabric.update(slot);
+            let own = fabric.update(slot).0;
             let got = (own.bandwidth, own.without);
             (got.0, got.1, fabric.most(slot))
         };

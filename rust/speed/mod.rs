@@ -47,6 +47,12 @@ pub(crate) trait Speed: Clone + Send {
     /// Returns the time of a unit of work on that many servers with that contention, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, contention: u32) -> f64;
 
+    /// Returns the same of a spanning job, and what it sends meanwhile on each link, bytes/s: 0 where bandwidth does not
+    /// matter.
+    fn unit_and_traffic(&self, pace: &Self::Pace, servers: u32, contention: u32) -> (f64, f64) {
+        (self.unit(pace, servers, contention), 0.0)
+    }
+
     /// Returns whether the rates of some pairs of jobs on one GPU are known.
     fn knows_partners(&self) -> bool {
         false

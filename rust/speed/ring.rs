@@ -127,6 +127,12 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
+    fn unit_and_traffic(&self, ring: &Ring, servers: u32, contention: u32) -> (f64, f64) {
+        let tau = ring.iteration_time(&self.network, servers, contention);
+        (tau / ring.share, 2.0 * ring.exchanged / tau)
+    }
+
+    #[inline]
     fn feel(&self, ring: &mut Ring, bandwidth: f64) {
         ring.bandwidth = bandwidth;
     }
