@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answered import TOKENS, answered
+from answered import JOBS, TOKENS, answered
 from corruptions import with_cell
 from ringbco.audits import check_folder, check_outcome
 from ringbco.audits.answering import NO_ROWS
@@ -256,6 +256,18 @@ def test_the_run_ends_with_the_last_answer(folder: Path) -> None:
 
     found = said(report_on(folder, edit))
     assert any("a replica ends with the run at 81.0955" in each for each in found["requests"]), found
+
+
+def test_a_job_that_is_refused_may_end_the_run(tmp_path: Path) -> None:
+    """It comes after the last answer, can no longer meet its deadline, and has no row."""
+    late = pl.DataFrame({"job_id": ["c"], "submit_time": [100.0], "num_gpus": [2], "duration": [30.0]})
+    jobs = pl.concat([JOBS, late]).with_columns(deadline=pl.Series([90.0, 90.0, 110.0]))
+    folder = answered(tmp_path, jobs=jobs, policy="edf", admission=True)
+    outcome = Outcome.read(folder)
+    assert outcome.replicas is not None
+    assert outcome.replicas["end_time"].max() == 100.0
+    assert outcome.summary["jobs_refused"] == 1
+    assert check_folder(folder).findings == []
 
 
 # summary.json
