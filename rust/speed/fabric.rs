@@ -2,11 +2,13 @@
 //!
 //! A spanning job crosses the links of its servers and the uplink of each group that holds some of its GPUs but not all.
 //! Invariant: `sum` of a link adds up the flows of the stays that cross it, in thousandths by intensity, and `members`
-//! names each of them with its place in that stay's own list, where the place here is. So a stay joins and leaves in
-//! its number of links. For example, two jobs of one flow and intensity 1 on an uplink give it a sum of 2,000.
+//! names each of them with its cell, whose place in that stay's own list is that of the link, where the place here is.
+//! So a stay joins and leaves in its number of links. For example, two jobs of one flow and intensity 1 on an uplink
+//! give it a sum of 2,000.
 //!
 //! A link is *quiet* while it leaves every member at least what that one has of its own; then nobody is asked about it.
-//! Else it knows what it leaves each, so that only those are looked at whom it holds, or held, the most. How many
+//! Else the cell of each member has what the link leaves it, so that only those are looked at whom it holds, or held,
+//! the most. The cells of a stay lie together, those of its uplinks first, so that their least is found fast. How many
 //! contenders a stay met is read from the peaks of the sum since it joined: sums of 2, 5, 3 with a join before each are
 //! kept as 5, up to the second, and 3, up to the third.
 
@@ -54,6 +56,11 @@ struct Link {
     /// Flows that cross it, in thousandths, each times its job's intensity.
     sum: u64,
     members: Vec<Member>,
+    /// What is seldom asked of each of them.
+    entries: Vec<Entry>,
+    /// Flows and weight of the members, if all have the same, and what the link leaves each.
+    alike: Option<(u32, u64)>,
+    left: f64,
     is_changed: bool,
     is_quiet: bool,
     /// Of the members since it was last empty: the most flows, and the most bandwidth of its own that a flow had.
@@ -76,25 +83,27 @@ impl Link {
 
     /// Returns the most contenders that a member met, in thousandths; 0 before the first instant.
     fn most(&self, place: u32) -> u64 {
-        let own = &self.members[place as usize];
+        let own = &self.entries[place as usize];
         let first = self.peaks.partition_point(|peak| peak.0 < own.since);
         self.peaks.get(first).map_or(0, |peak| 1000 * u64::from(own.flows) + peak.1 - own.weight)
     }
 }
 
-/// A stay that crosses a link.
+/// A stay that crosses a link, and the cell that has what the link leaves it.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     slot: Slot,
-    /// The link's place in the stay's own list.
-    at: u32,
+    cell: u32,
+}
+
+/// How a stay crosses a link.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
     flows: u32,
     /// `flows` in thousandths, times its job's intensity.
     weight: u64,
     /// Which join it was.
     since: u64,
-    /// `left` of the stay's own list.
-    left: f64,
 }
 
 /// A link of a stay.
@@ -104,20 +113,23 @@ struct Crossed {
     /// The stay's place among the link's members.
     place: u32,
     level: u32,
-    /// What the link leaves it, bytes/s, at least where the link is quiet; infinite until that is worked out.
-    left: f64,
 }
 
 impl Crossed {
     fn new(link: u32, level: u32) -> Self {
-        Self { link, place: 0, level, left: f64::INFINITY }
+        Self { link, place: 0, level }
     }
 }
 
 /// What a stay gets of the links that it crosses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crossing {
+    /// Uplinks come first, from below.
     links: Vec<Crossed>,
+    uplinks: usize,
+    /// The first of its cells, and how many there are room for.
+    first_cell: usize,
+    room: usize,
     flows: u32,
     /// `flows` in thousandths, times its job's intensity.
     weight: u64,
@@ -150,12 +162,29 @@ pub(crate) struct Fabric {
     crossings: Vec<Crossing>,
     /// `bandwidth` and `without` of each crossing, by slot.
     least: Vec<(f64, f64)>,
+    /// What each link leaves each stay that crosses it, bytes/s, at least where the link is quiet; infinite until that
+    /// is worked out.
+    cells: Vec<f64>,
     changed: Vec<u32>,
     /// Stays that joined since the last drain.
     joined: Vec<Slot>,
     drains: u64,
     found: Vec<u64>,
     groups: Vec<(u32, u32)>,
+}
+
+/// Returns the least of some numbers; infinity for none.
+#[inline]
+fn least_of(numbers: &[f64]) -> f64 {
+    // Four at a time: each comparison waits for the one before.
+    let (fours, rest) = numbers.as_chunks::<4>();
+    let mut least = [f64::INFINITY; 4];
+    let less = |a: f64, b: f64| if a < b { a } else { b };
+    for four in fours {
+        let &[a, b, c, d] = four;
+        least = [less(a, least[0]), less(b, least[1]), less(c, least[2]), less(d, least[3])];
+    }
+    rest.iter().fold(less(less(least[0], least[1]), less(least[2], least[3])), |least, &number| less(number, least))
 }
 
 /// The thousandths of a contender that a job is.
@@ -208,6 +237,7 @@ impl Fabric {
             coupled,
             crossings: Vec::new(),
             least: Vec::new(),
+            cells: Vec::new(),
             changed: Vec::new(),
             joined: Vec::new(),
             drains: 0,
@@ -224,16 +254,28 @@ impl Fabric {
             self.found.resize(slot.index() + 1, 0);
         }
         let mut groups = std::mem::take(&mut self.groups);
-        let links = std::mem::take(&mut self.crossings[slot.index()].links);
+        let before = &mut self.crossings[slot.index()];
+        let (links, first_cell, room) = (std::mem::take(&mut before.links), before.first_cell, before.room);
         let mut crossing = self.crossing_of(parts, thousandths, links, &mut groups);
         self.groups = groups;
-        let Crossing { links, weight, flows, own, .. } = &mut crossing;
+        (crossing.first_cell, crossing.room) = (first_cell, room);
+        if crossing.links.len() > room {
+            crossing.room = crossing.links.len().next_power_of_two();
+            crossing.first_cell = self.cells.len();
+            self.cells.resize(self.cells.len() + crossing.room, f64::INFINITY);
+        }
+        let Crossing { links, weight, flows, own, first_cell, .. } = &mut crossing;
+        self.cells[*first_cell..][..links.len()].fill(f64::INFINITY);
         for (at, crossed) in links.iter_mut().enumerate() {
             let link = &mut self.links[crossed.link as usize];
             crossed.place = link.members.len() as u32;
             link.joins += 1;
-            let (at, since) = (at as u32, link.joins);
-            link.members.push(Member { slot, at, flows: *flows, weight: *weight, since, left: f64::INFINITY });
+            link.alike = link.alike.filter(|&alike| alike == (*flows, *weight));
+            if link.members.is_empty() {
+                link.alike = Some((*flows, *weight));
+            }
+            link.members.push(Member { slot, cell: (*first_cell + at) as u32 });
+            link.entries.push(Entry { flows: *flows, weight: *weight, since: link.joins });
             link.sum += *weight;
             link.widest = link.widest.max(*flows);
             link.fastest = link.fastest.max(*own / f64::from(*flows));
@@ -254,6 +296,7 @@ impl Fabric {
     ) -> Crossing {
         links.clear();
         let domain = self.uplinks(parts, &mut links, groups);
+        let uplinks = links.len();
         if !self.gpu_nics && domain.is_none() {
             links.extend(parts.iter().map(|part| Crossed::new(part.0.number(), 0)));
         }
@@ -261,7 +304,7 @@ impl Fabric {
         let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
         let own = domain.map_or(nic, |inside| inside.min(self.intra));
         let weight = u64::from(flows) * thousandths;
-        Crossing { links, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() }
+        Crossing { links, uplinks, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() }
     }
 
     /// Returns the bandwidth that a gang would get there, bytes/s, were it there and not in `own`.
@@ -304,6 +347,7 @@ impl Fabric {
             let link = &mut self.links[number as usize];
             let place = place as usize;
             link.members.swap_remove(place);
+            link.entries.swap_remove(place);
             link.sum -= weight;
             if link.members.is_empty() {
                 (link.widest, link.fastest) = (0, 0.0);
@@ -312,7 +356,8 @@ impl Fabric {
             let moved = link.members.get(place).copied();
             Self::note(&mut self.changed, link, number);
             if let Some(other) = moved {
-                self.crossings[other.slot.index()].links[other.at as usize].place = place as u32;
+                let other_crossing = &mut self.crossings[other.slot.index()];
+                other_crossing.links[other.cell as usize - other_crossing.first_cell].place = place as u32;
             }
         }
         self.crossings[slot.index()].links = links;
@@ -328,7 +373,7 @@ impl Fabric {
     /// Moves the stays to `members` that joined since the last call, or whose bandwidth may have changed, each once.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
-        let Self { changed, links, joined, found, drains, levels, least, coupled, crossings, .. } = self;
+        let Self { changed, links, joined, found, drains, levels, least, cells, coupled, .. } = self;
         let mut take = |slot: Slot| {
             if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
                 members.push(slot);
@@ -347,23 +392,29 @@ impl Fabric {
             if was_quiet && is_quiet {
                 continue;
             }
-            // Most members are alike.
-            let (mut like, mut left) = ((0, 0), 0.0);
-            for own in &mut link.members {
-                if like != (own.flows, own.weight) {
-                    like = (own.flows, own.weight);
-                    left = level.left_to(own.flows, link.sum - own.weight);
+            // Of equal uplinks the lower one counts, so that it must be noticed too.
+            let mut look = |slot: Slot, least_left: f64| {
+                let bounds = least[slot.index()];
+                if least_left <= if at == 0 { bounds.1 } else { bounds.0 } {
+                    take(slot);
                 }
-                let before = std::mem::replace(&mut own.left, left);
-                if before == left {
-                    continue;
+            };
+            if let Some((flows, weight)) = link.alike {
+                let left = level.left_to(flows, link.sum.saturating_sub(weight));
+                let before = std::mem::replace(&mut link.left, left);
+                // If that is as before, only those who joined are to know it.
+                let least_left = if before == left { f64::INFINITY } else { f64::min(before, left) };
+                for own in &link.members {
+                    cells[own.cell as usize] = left;
+                    look(own.slot, least_left);
                 }
-                crossings[own.slot.index()].links[own.at as usize].left = left;
-                let bounds = least[own.slot.index()];
-                let bound = if at == 0 { bounds.1 } else { bounds.0 };
-                // Of equal uplinks the lower one counts, so that it must be noticed too.
-                if before <= bound || left <= bound {
-                    take(own.slot);
+            } else {
+                for (own, entry) in link.members.iter().zip(&link.entries) {
+                    let left = level.left_to(entry.flows, link.sum - entry.weight);
+                    let before = std::mem::replace(&mut cells[own.cell as usize], left);
+                    if before != left {
+                        look(own.slot, f64::min(before, left));
+                    }
                 }
             }
         }
@@ -373,15 +424,14 @@ impl Fabric {
     /// without, or has just joined.
     pub(crate) fn update(&mut self, slot: Slot) -> (&mut Crossing, bool) {
         let own = &mut self.crossings[slot.index()];
-        (own.bandwidth, own.without) = (own.own, own.own);
-        // Uplinks come first, from below.
-        for crossed in &own.links {
-            if crossed.left < own.bandwidth {
-                (own.bandwidth, own.tier) = (crossed.left, (crossed.level as usize).saturating_sub(1));
-            }
-            if crossed.level == 0 {
-                own.without = own.without.min(crossed.left);
-            }
+        let (uplinks, others) = self.cells[own.first_cell..][..own.links.len()].split_at(own.uplinks);
+        own.without = f64::min(own.own, least_of(others));
+        let left = least_of(uplinks);
+        own.bandwidth = f64::min(own.without, left);
+        if left < own.without
+            && let Some(at) = uplinks.iter().position(|&other| other == left)
+        {
+            own.tier = own.links[at].level as usize - 1;
         }
         let least = (own.bandwidth, own.without);
         let before = std::mem::replace(&mut self.least[slot.index()], least);
@@ -390,8 +440,8 @@ impl Fabric {
 
     /// Returns the most contenders that a stay met at an uplink; 0 where it crosses none.
     pub(crate) fn most(&self, slot: Slot) -> f64 {
-        let uplinks = self.crossings[slot.index()].links.iter().filter(|crossed| crossed.level > 0);
-        let met = uplinks.map(|crossed| self.links[crossed.link as usize].most(crossed.place));
+        let met =
+            self.uplinks_crossed(slot).iter().map(|crossed| self.links[crossed.link as usize].most(crossed.place));
         met.max().map_or(0.0, |most| most as f64 / 1000.0)
     }
 
@@ -404,14 +454,18 @@ impl Fabric {
 
     /// Returns the numbers of the uplinks that a stay crosses.
     pub(crate) fn uplinks_of(&self, slot: Slot) -> impl Iterator<Item = u32> + '_ {
-        let links = &self.crossings[slot.index()].links;
-        links.iter().filter(|crossed| crossed.level > 0).map(|crossed| crossed.link)
+        self.uplinks_crossed(slot).iter().map(|crossed| crossed.link)
+    }
+
+    fn uplinks_crossed(&self, slot: Slot) -> &[Crossed] {
+        let own = &self.crossings[slot.index()];
+        &own.links[..own.uplinks]
     }
 
     /// Returns the stays that cross a link, each with its flows.
     pub(crate) fn members(&self, link: u32) -> impl Iterator<Item = (Slot, u32)> + '_ {
-        let members = &self.links[link as usize].members;
-        members.iter().map(|own| (own.slot, own.flows))
+        let Link { members, entries, .. } = &self.links[link as usize];
+        members.iter().zip(entries).map(|(own, entry)| (own.slot, entry.flows))
     }
 
     /// Returns the bandwidth of a stay if nobody else were there and no uplink, bytes/s.
@@ -426,48 +480,4 @@ impl Fabric {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parts(servers: &[u32]) -> Vec<(Server, u32)> {
-        servers.iter().map(|&server| (Server::new(server), 1)).collect()
-    }
-
-    #[test]
-    fn stays_share_the_uplinks_that_they_cross() {
-        let tier = |servers: u32, bandwidth: f64, inside| Tier {
-            group: (0..8).map(|server| server / servers).collect(),
-            bandwidth,
-            contention_share: 1.0,
-            degradation: 0.0,
-            inside,
-        };
-        let tiers = [tier(2, 12.0, Some(100.0)), tier(4, 12.0, None)];
-        let network = Network { inter_bandwidth: 20.0, contention_share: 1.0, degradation: 0.0, ..Network::default() };
-        let mut fabric = Fabric::new(&network, &tiers, 8, true, false).expect("there are tiers");
-        let (a, b, c) = (Slot::new(0), Slot::new(1), Slot::new(2));
-        fabric.join(a, &parts(&[0, 2]), 1000);
-        fabric.join(b, &parts(&[0, 1]), 1000); // in a domain
-        fabric.join(c, &parts(&[1, 3, 4]), 500);
-        let mut members = Vec::new();
-        fabric.drain_changed(&mut members);
-        members.sort_unstable();
-        assert_eq!(members, [a, b, c]);
-        // a meets c at the racks: 12 / 1.5; c meets a there, and nobody above.
-        let got = |fabric: &mut Fabric, slot| {
-            let own = fabric.update(slot).0;
-            let got = (own.bandwidth, own.without);
-            (got.0, got.1, fabric.most(slot))
-        };
-        assert_eq!(got(&mut fabric, a), (8.0, 20.0, 1.5));
-        assert_eq!(got(&mut fabric, b), (100.0, 100.0, 0.0));
-        assert_eq!(got(&mut fabric, c), (6.0, 20.0, 2.0));
-        fabric.leave(a);
-        members.clear();
-        fabric.drain_changed(&mut members);
-        assert_eq!(members, [c]);
-        assert_eq!(got(&mut fabric, c), (12.0, 20.0, 2.0));
-        fabric.leave(c);
-        assert!(fabric.links.iter().all(|link| link.members.is_empty() && link.sum == 0));
-    }
-}
+mod tests;
