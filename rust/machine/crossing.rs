@@ -58,9 +58,12 @@ impl<S: Speed> ClusterState<'_, S> {
             self.speed.feel(&mut stay.pace, own.bandwidth);
             let (unit, traffic) = self.speed.unit_and_traffic(&stay.pace, servers, stay.contention);
             if own.without > own.bandwidth {
-                let mut apart = stay.pace;
-                self.speed.feel(&mut apart, own.without);
-                own.share = (unit - self.speed.unit(&apart, servers, stay.contention)) / unit;
+                if own.apart == 0.0 {
+                    let mut apart = stay.pace;
+                    self.speed.feel(&mut apart, own.without);
+                    own.apart = self.speed.unit(&apart, servers, stay.contention);
+                }
+                own.share = (unit - own.apart) / unit;
             }
             if let Some(loads) = &mut self.loads {
                 loads.update(fabric, slot, traffic);
@@ -122,7 +125,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if own.share > 0.0 && passed > 0.0 {
             let cost = passed * own.share;
             own.cost += cost;
-            self.out.links.lost[own.tier] += cost * f64::from(self.stays[slot.index()].gpus());
+            self.out.links.lost[own.tier] += cost * f64::from(own.gpus);
         }
     }
 

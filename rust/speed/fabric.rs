@@ -144,6 +144,9 @@ pub(crate) struct Crossing {
     /// time).
     pub(crate) share: f64,
     pub(crate) counted: f64,
+    /// The time of a unit of work, s, with `without`; 0 where that is not known yet.
+    pub(crate) apart: f64,
+    pub(crate) gpus: u32,
     /// What its uplinks cost so far, s, and whether others, or an uplink, ever left it less than its own bandwidth.
     pub(crate) cost: f64,
     pub(crate) slowed: bool,
@@ -304,7 +307,8 @@ impl Fabric {
         let nic = if self.gpu_nics { self.intra.min(self.inter * f64::from(flows)) } else { self.inter };
         let own = domain.map_or(nic, |inside| inside.min(self.intra));
         let weight = u64::from(flows) * thousandths;
-        Crossing { links, uplinks, flows, weight, own, bandwidth: own, without: own, ..Crossing::default() }
+        let gpus = parts.iter().map(|part| part.1).sum();
+        Crossing { links, uplinks, flows, weight, gpus, own, bandwidth: own, without: own, ..Crossing::default() }
     }
 
     /// Returns the bandwidth that a gang would get there, bytes/s, were it there and not in `own`.
@@ -435,6 +439,9 @@ impl Fabric {
         }
         let least = (own.bandwidth, own.without);
         let before = std::mem::replace(&mut self.least[slot.index()], least);
+        if before.1 != least.1 {
+            own.apart = 0.0;
+        }
         (own, before != least)
     }
 

@@ -129,7 +129,8 @@ impl Speed for RingSpeed {
     #[inline]
     fn unit_and_traffic(&self, ring: &Ring, servers: u32, contention: u32) -> (f64, f64) {
         let tau = ring.iteration_time(&self.network, servers, contention);
-        (tau / ring.share, 2.0 * ring.exchanged / tau)
+        // Most jobs run on the GPUs that they request.
+        (if ring.share == 1.0 { tau } else { tau / ring.share }, 2.0 * ring.exchanged / tau)
     }
 
     #[inline]
