@@ -116,6 +116,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Adds the time that its uplinks cost a stay since this was last called.
+    #[inline]
     fn count_uplinks(&mut self, slot: Slot) {
         let progress = self.progress_time(slot);
         let Some(fabric) = &mut self.fabric else { return };

@@ -13,6 +13,14 @@ use crate::speed::Fabric;
 /// Parts of a byte/s in which rates are summed up, so that what comes and goes leaves nothing behind.
 const GRAINS: f64 = (1_u64 << 50) as f64;
 
+/// Returns the whole `GRAINS` of a rate, bytes/s, which is neither negative nor infinite.
+#[inline]
+fn in_grains(rate: f64) -> i128 {
+    // As `(rate * GRAINS) as i128`, for which there is no instruction.
+    let (mantissa, exponent) = ((rate.to_bits() & ((1 << 52) - 1)) | (1 << 52), (rate.to_bits() >> 52) as i32 - 1025);
+    if exponent >= 0 { i128::from(mantissa) << exponent.min(74) } else { i128::from(mantissa) >> (-exponent).min(63) }
+}
+
 /// When a stay moves no bytes: before its progress begins, and while it writes checkpoints. Machine times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Breaks {
@@ -200,7 +208,7 @@ impl Loads {
     #[inline]
     fn send(&mut self, fabric: &Fabric, slot: Slot, pauses: bool) {
         let Some(own) = &mut self.senders[slot.index()] else { return };
-        let sends = if pauses { 0 } else { (own.traffic * GRAINS) as i128 };
+        let sends = if pauses || own.traffic.is_nan() { 0 } else { in_grains(own.traffic) };
         let more = sends - std::mem::replace(&mut own.sends, sends);
         if more == 0 {
             return;
@@ -212,6 +220,19 @@ impl Loads {
             if !std::mem::replace(&mut load.is_touched, true) {
                 self.touched.push(link as u32);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn grains_are_those_of_a_cast(rate in prop_oneof![0.0..1e23, 0.0..1e-9, 1.0..1e4, Just(0.0)]) {
+            prop_assert_eq!(in_grains(rate), (rate * GRAINS) as i128);
         }
     }
 }

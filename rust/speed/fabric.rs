@@ -13,6 +13,7 @@
 //! kept as 5, up to the second, and 3, up to the third.
 
 use crate::cluster::{Network, Tier};
+use crate::ds::least_of;
 use crate::ids::{Server, Slot};
 
 /// More than what rounding changes of a bandwidth, as a part of it.
@@ -152,6 +153,16 @@ pub(crate) struct Crossing {
     pub(crate) slowed: bool,
 }
 
+/// What is asked of a stay as often as one of its links changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    /// Those of its crossing.
+    bandwidth: f64,
+    without: f64,
+    /// Which drain took it last.
+    drain: u64,
+}
+
 /// All links, and the stays that cross them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric {
@@ -163,8 +174,7 @@ pub(crate) struct Fabric {
     coupled: bool,
     /// By slot.
     crossings: Vec<Crossing>,
-    /// `bandwidth` and `without` of each crossing, by slot.
-    least: Vec<(f64, f64)>,
+    least: Vec<Least>,
     /// What each link leaves each stay that crosses it, bytes/s, at least where the link is quiet; infinite until that
     /// is worked out.
     cells: Vec<f64>,
@@ -172,22 +182,7 @@ pub(crate) struct Fabric {
     /// Stays that joined since the last drain.
     joined: Vec<Slot>,
     drains: u64,
-    found: Vec<u64>,
     groups: Vec<(u32, u32)>,
-}
-
-/// Returns the least of some numbers; infinity for none.
-#[inline]
-fn least_of(numbers: &[f64]) -> f64 {
-    // Four at a time: each comparison waits for the one before.
-    let (fours, rest) = numbers.as_chunks::<4>();
-    let mut least = [f64::INFINITY; 4];
-    let less = |a: f64, b: f64| if a < b { a } else { b };
-    for four in fours {
-        let &[a, b, c, d] = four;
-        least = [less(a, least[0]), less(b, least[1]), less(c, least[2]), less(d, least[3])];
-    }
-    rest.iter().fold(less(less(least[0], least[1]), less(least[2], least[3])), |least, &number| less(number, least))
 }
 
 /// The thousandths of a contender that a job is.
@@ -244,7 +239,6 @@ impl Fabric {
             changed: Vec::new(),
             joined: Vec::new(),
             drains: 0,
-            found: Vec::new(),
             groups: Vec::new(),
         }))
     }
@@ -253,8 +247,7 @@ impl Fabric {
     pub(crate) fn join(&mut self, slot: Slot, parts: &[(Server, u32)], thousandths: u64) {
         if self.crossings.len() <= slot.index() {
             self.crossings.resize(slot.index() + 1, Crossing::default());
-            self.least.resize(slot.index() + 1, (0.0, 0.0));
-            self.found.resize(slot.index() + 1, 0);
+            self.least.resize(slot.index() + 1, Least::default());
         }
         let mut groups = std::mem::take(&mut self.groups);
         let before = &mut self.crossings[slot.index()];
@@ -285,7 +278,8 @@ impl Fabric {
             Self::note(&mut self.changed, link, crossed.link);
         }
         self.crossings[slot.index()] = crossing;
-        self.least[slot.index()] = (f64::INFINITY, f64::INFINITY);
+        let least = &mut self.least[slot.index()];
+        (least.bandwidth, least.without) = (f64::INFINITY, f64::INFINITY);
         self.joined.push(slot);
     }
 
@@ -377,13 +371,13 @@ impl Fabric {
     /// Moves the stays to `members` that joined since the last call, or whose bandwidth may have changed, each once.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
-        let Self { changed, links, joined, found, drains, levels, least, cells, coupled, .. } = self;
-        let mut take = |slot: Slot| {
-            if std::mem::replace(&mut found[slot.index()], *drains) != *drains {
+        let Self { changed, links, joined, drains, levels, least, cells, coupled, .. } = self;
+        let mut take = |slot: Slot, own: &mut Least| {
+            if std::mem::replace(&mut own.drain, *drains) != *drains {
                 members.push(slot);
             }
         };
-        joined.drain(..).for_each(&mut take);
+        joined.drain(..).for_each(|slot| take(slot, &mut least[slot.index()]));
         for number in changed.drain(..) {
             let at = levels.partition_point(|level| level.first <= number as usize) - 1;
             let (level, link) = (&levels[at], &mut links[number as usize]);
@@ -398,9 +392,9 @@ impl Fabric {
             }
             // Of equal uplinks the lower one counts, so that it must be noticed too.
             let mut look = |slot: Slot, least_left: f64| {
-                let bounds = least[slot.index()];
-                if least_left <= if at == 0 { bounds.1 } else { bounds.0 } {
-                    take(slot);
+                let own = &mut least[slot.index()];
+                if least_left <= if at == 0 { own.without } else { own.bandwidth } {
+                    take(slot, own);
                 }
             };
             if let Some((flows, weight)) = link.alike {
@@ -437,12 +431,13 @@ impl Fabric {
         {
             own.tier = own.links[at].level as usize - 1;
         }
-        let least = (own.bandwidth, own.without);
-        let before = std::mem::replace(&mut self.least[slot.index()], least);
-        if before.1 != least.1 {
+        let least = &mut self.least[slot.index()];
+        if least.without != own.without {
             own.apart = 0.0;
         }
-        (own, before != least)
+        let changed = (least.bandwidth, least.without) != (own.bandwidth, own.without);
+        (least.bandwidth, least.without) = (own.bandwidth, own.without);
+        (own, changed)
     }
 
     /// Returns the most contenders that a stay met at an uplink; 0 where it crosses none.
