@@ -14,7 +14,7 @@ import ringbco
 from ringbco.cluster.spec import Cluster
 
 JOBS = 1_000_000
-LIMITS: Final = {"consolidate": 1.5, "first-fit": 8.0, "compact": 8.0}
+LIMITS: Final = {"consolidate": 1.5, "first-fit": 5.0, "compact": 6.5}
 """A run with tiers over the same without them; of compact over consolidate without tiers.
 
 Where gangs share links, each start and end changes the rates of others: under first-fit, and under compact,
