@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cluster", &["ds", "error", "ids"]),
     ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
-    ("speed", &["cluster::Network", "cluster::Tier", "ids", "trace"]),
+    ("speed", &["cluster::Network", "cluster::Tier", "ds", "ids", "trace"]),
     // The machine has the trait of policies, and imports none of them.
     (
         "machine",
