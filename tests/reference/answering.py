@@ -125,7 +125,7 @@ def answering_world(asked: Asked, told: Told, log: Log, base: type[PreemptWorld]
             return [each for each in own if each.of is not None and each.of.drains_from is None]
 
         def jobs_left(self) -> bool:
-            return bool(self.future or self.waiting or self.running)
+            return bool(self.future or self.waiting or self.running or getattr(self, "paused", ()))
 
         # Time.
 
@@ -232,6 +232,8 @@ def answering_world(asked: Asked, told: Told, log: Log, base: type[PreemptWorld]
                 each.end = now
                 assert each.of is not None
                 each.of.end = now
+                if each.of.serves_from is not None and each.of.serves_from >= now:
+                    each.of.serves_from = None  # the model of requests had gone on
             told.end = now
             told.answers = self.beside.result.answers
             told.begun_anew = self.beside.result.begun_anew
