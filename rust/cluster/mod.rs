@@ -11,6 +11,7 @@ mod idle;
 mod loss;
 mod network;
 mod pods;
+mod seats;
 mod shares;
 mod tiers;
 mod times;

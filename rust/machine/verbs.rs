@@ -9,6 +9,7 @@ use super::clock::Rest;
 use super::cluster_state::ClusterState;
 use super::rollback::Rollback;
 use super::saves::Saves;
+use super::seats::NO_SEAT;
 use super::stays::Stay;
 use crate::cluster::Claim;
 use crate::decisions::{Cause, Row, Verb};
@@ -106,7 +107,7 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Begins the stay of the job that was placed last. Returns its slot.
     #[inline(always)]
-    fn begin(&mut self, job: Job) -> Slot {
+    pub(super) fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // A job that gave up other GPUs at this instant has moved, whichever verbs were used.
@@ -117,6 +118,7 @@ impl<S: Speed> ClusterState<'_, S> {
         };
         let wakes = match &mut self.sleep {
             None => false,
+            Some(_) if self.seats.as_ref().is_some_and(|seats| seats.joining.is_some()) => false,
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
         let why = before.map(|rollback| if rollback.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
@@ -137,6 +139,8 @@ impl<S: Speed> ClusterState<'_, S> {
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
+        stay.order = self.begun;
+        self.begun += 1;
         (stay.contention, stay.largest_contention) = (0, 0);
         (stay.left, stay.saved) = (left, left);
         if self.clock.slot.is_some() {
@@ -166,6 +170,9 @@ impl<S: Speed> ClusterState<'_, S> {
                 co_location.join(slot, server, gpu);
             }
             self.meet(slot);
+        }
+        if self.seats.is_some() {
+            self.sit(slot);
         }
         let stay = &mut self.stays[slot.index()];
         // The pace of a spanning job is known only once its link contention is.
@@ -237,7 +244,8 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = self.stays[slot.index()].job;
         let (parts, gpus) = self.held_by(slot);
         let rng = self.placer.rng();
-        if self.is_on_draining(slot) && !self.can_leave(slot, num_gpus) {
+        // Where others sit with it its own GPUs stay taken.
+        if (self.is_on_draining(slot) || self.beside(slot).next().is_some()) && !self.can_leave(slot, num_gpus) {
             return Err(slot);
         }
         self.interrupt(slot);
@@ -259,8 +267,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
         self.check_parts(job, parts)?;
+        let is_alone = self.beside(slot).next().is_none();
         for &(server, count) in parts {
-            let here = |part: &&(Server, u32)| part.0 == server && !self.is_draining(server);
+            let here = |part: &&(Server, u32)| is_alone && part.0 == server && !self.is_draining(server);
             let own = stay.parts.iter().find(here).map_or(0, |part| part.1);
             let idle = self.cluster.idle(server) + own;
             if count > idle {
@@ -271,7 +280,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.decisions += 1;
         self.note_shift(Verb::Resize, job, parts, true);
         self.interrupt(slot);
-        if own == parts {
+        if own == parts && is_alone {
             self.take_back(job, parts, &gpus);
         } else {
             self.take(job, parts);
@@ -285,7 +294,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let (job, jobs, rng) = (stay.job, self.jobs, self.placer.rng());
         let (claim, mut pools) = (self.claim(job, num_gpus), self.cluster.clone());
-        pools.release(job, &stay.parts);
+        if self.beside(slot).next().is_none() {
+            pools.release(job, &stay.parts);
+        }
         let Self { placer, grant, .. } = self;
         let fits = jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(placer, gpu_type, &claim, grant));
         self.placer.set_rng(rng);
@@ -296,7 +307,7 @@ impl<S: Speed> ClusterState<'_, S> {
     fn held_by(&self, slot: Slot) -> (Parts, Parts) {
         let stay = &self.stays[slot.index()];
         let shares = self.jobs.shares.is_some();
-        let gpus = if shares { self.cluster.held(stay.job, stay.gpu_type).0 } else { Vec::new() };
+        let gpus = if shares { self.cluster.held(self.holder_of(slot), stay.gpu_type).0 } else { Vec::new() };
         (stay.parts.clone(), gpus)
     }
 
@@ -384,7 +395,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let mut rollback = Rollback::of(stay, self.progress.as_ref(), self.limits.as_deref());
         (rollback.by_verb, rollback.was_over, rollback.was_protected) = (by_verb, was_over, was_protected);
         if self.jobs.shares.is_some() {
-            rollback.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
+            rollback.gpus = self.cluster.held(self.holder_of(slot), stay.gpu_type).0;
         }
         if let Some(progress) = &mut self.progress {
             progress.ended[stay.job.index()] = self.now;
@@ -420,20 +431,41 @@ impl<S: Speed> ClusterState<'_, S> {
         let shares = self.jobs.shares.is_some();
         let gpus = if shares { self.cluster.held(job, self.grant.gpu_type).0 } else { Vec::new() };
         let at = self.rollback.iter().position(|rollback| {
-            rollback.stay.job == job && rollback.stay.parts == self.grant.parts && rollback.gpus == gpus
+            let is_free = self.seats.as_ref().is_none_or(|seats| seats.members(rollback.stay.seat).is_empty());
+            rollback.stay.job == job
+                && rollback.stay.parts == self.grant.parts
+                && rollback.gpus == gpus
+                && is_free
         })?;
-        let rollback = self.rollback.swap_remove(at);
         if !shares {
             // The GPUs were never released: their U stays the same.
+            let stay = &self.rollback[at].stay;
             self.cluster.undo(job, &self.grant.parts);
-            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0, form: Form::default() };
-            self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
+            let claim = Claim { job, num_gpus: stay.gpus(), time: 0.0, share: 0, form: Form::default() };
+            self.cluster.take(&stay.parts, &claim, &mut self.grant);
         }
-        rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());
-        let rested = self.forget(job, if shares { gpus.len() } else { rollback.stay.parts.len() });
         if let Some(sleep) = &mut self.sleep {
-            sleep.take(&rollback.stay.parts, Woken::ByJob(job), self.now, self.clock);
+            sleep.take(&self.rollback[at].stay.parts, Woken::ByJob(job), self.now, self.clock);
         }
+        Some(self.resume(at))
+    }
+
+    /// Continues the stay that ended at this instant if the job had that seat, which others still hold. Returns its
+    /// slot.
+    #[cold]
+    pub(super) fn resume_beside(&mut self, job: Job, seat: u32) -> Option<Slot> {
+        let is_it = |rollback: &Rollback<S::Pace>| rollback.stay.job == job && rollback.stay.seat == seat;
+        let at = self.rollback.iter().position(is_it)?;
+        Some(self.resume(at))
+    }
+
+    /// Continues a stay that ended at this instant, whose GPUs its job has again. Returns its slot.
+    #[cold]
+    fn resume(&mut self, at: usize) -> Slot {
+        let rollback = self.rollback.swap_remove(at);
+        let (job, shares) = (rollback.stay.job, self.jobs.shares.is_some());
+        rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());
+        let rested = self.forget(job, if shares { rollback.gpus.len() } else { rollback.stay.parts.len() });
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
@@ -456,6 +488,11 @@ impl<S: Speed> ClusterState<'_, S> {
         {
             rollback.gpus.iter().for_each(|&(server, gpu)| co_location.join(slot, server, gpu));
         }
+        let seat = self.stays[slot.index()].seat;
+        if self.seats.is_some() && seat != NO_SEAT {
+            self.grant.parts.clone_from(&self.stays[slot.index()].parts);
+            self.sit_on(slot, seat);
+        }
         self.hold_again(slot, job, num_gpus, rollback.was_over);
         self.pend_no_longer(job);
         self.out.stay_log.note_start(job, self.now);
@@ -466,7 +503,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if rested {
             self.go_on(slot);
         }
-        Some(slot)
+        slot
     }
 
     /// Refuses a job for good. Returns an error if it has run already.
