@@ -285,6 +285,11 @@ impl<S: Speed> ClusterState<'_, S> {
         reclaimable.is_some_and(|reclaimable| reclaimable.total() > self.cluster.idle_units())
     }
 
+    /// Returns whether stays may ever make room for jobs.
+    pub(crate) fn makes_room_at_all(&self) -> bool {
+        self.evicts || self.quota_usage.is_some()
+    }
+
     /// Forgets failed attempts: a protection ended, so they may succeed now.
     pub(super) fn find_more(&mut self) {
         if let Some(preemptible) = &mut self.preemptible {

@@ -27,6 +27,7 @@ macro_rules! policies {
 mod elastic;
 mod job_states;
 mod log;
+mod lucid;
 pub(crate) mod outside;
 pub(crate) mod queue;
 mod quotas;
@@ -51,7 +52,8 @@ pub(crate) trait Visitor<'a, S: Speed> {
 }
 
 /// The policies with a preset that describe themselves, by family, in the order of the documentation.
-pub(crate) const FAMILIES: [&[Facts]; 4] = [ranked::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
+pub(crate) const FAMILIES: [&[Facts]; 5] =
+    [ranked::FACTS, lucid::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
 
 policies! { |setting, speed|
     Logged<'_> => Logged::new(setting),
@@ -63,6 +65,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
     let preemptive = visit(setting, &speed, visitor)
         .or_else(|visitor| ranked::visit_lists(setting, &speed, visitor))
         .or_else(|visitor| ranked::visit(setting, &speed, visitor))
+        .or_else(|visitor| lucid::visit(setting, &speed, visitor))
         .or_else(|visitor| repack::visit(setting, &speed, visitor))
         .or_else(|visitor| elastic::visit(setting, &speed, visitor))
         .or_else(|visitor| recorded::visit(setting, &speed, visitor));

@@ -63,7 +63,7 @@ def _searches(options: Mapping[str, object]) -> bool:
 
 
 _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
-    "tables": lambda options: options.get("model") == "table",
+    "tables": lambda options: options.get("model") == "table" or bool(options.get("tables")),
     "outages": lambda options: bool(options.get("maintenance")),  # which is among them
 }
 """Side tables of which a run may have a copy where [options] does not say so."""
@@ -82,17 +82,18 @@ _ROWS: Final = (
     ),
     ResultTable(
         *("allocations", schema.ALLOCATIONS_SCHEMA, "stay and server"),
-        *("without `--no-allocations`", ("share",), "options"),
+        *("without `--no-allocations`", ("share", "seat"), "options"),
         unsaid=True,
-        more=schema.GPUS_SCHEMA,
+        more=schema.GPUS_SCHEMA | schema.SEATS_SCHEMA,
     ),
     ResultTable(
         *("timeline", schema.TIMELINE_SCHEMA, "sample of the cluster's state"), more=schema.POWER_SCHEMA
     ),
     ResultTable(
         *("decisions", schema.DECISIONS_SCHEMA, "decision, or server of a start", "`--decisions`"),
-        tuple(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")),
+        (*(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")), *schema.BESIDE_SCHEMA),
         "options",
+        more=schema.BESIDE_SCHEMA,
     ),
     *(
         ResultTable(

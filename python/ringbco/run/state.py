@@ -51,7 +51,7 @@ class State(Arrivals, Links, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. over_quota,
+    waiting, running: rows, fifo. started: the running rows in the order in which they started. arrived, completed, evicted: rows, since the last decision. over_quota,
     protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. draining: the servers that drain.
     vc: its virtual cluster. type: its GPU type. tiers: the group of each server, by tier.
@@ -120,6 +120,11 @@ class State(Arrivals, Links, OldNames):
     def running(self) -> NDArray[np.uint32]:
         """Rows of the jobs that hold GPUs, in the order of fifo: (priority down, submit_time, row)."""
         return self._once("running", self._course.running)
+
+    @property
+    def started(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that hold GPUs, in the order in which their stays began: at one instant that of verbs."""
+        return self._once("started", self._course.started)
 
     @property
     def arrived(self) -> NDArray[np.uint32]:
@@ -295,6 +300,23 @@ class State(Arrivals, Links, OldNames):
         """(server, GPUs) of all running rows, by row."""
         return dict(self._course.places())
 
+    def beside(self, row: int) -> NDArray[np.uint32]:
+        """The rows on the same GPUs as a running row, in the order in which they started; empty of others."""
+        (number,) = self._rows(row, "beside")
+        return self._course.beside(int(number))
+
+    def pair(self, row: int, other: int) -> tuple[float, float]:
+        """The rates of two rows on the same GPUs, as fractions of their rates alone, should row start beside other.
+
+        On the GPUs of other if it runs, else on row's num_gpus on the fewest servers. By measured pairs
+        (docs/tables.md), else by the run's interference.
+        """
+        (number,), (partner,) = self._rows(row, "pair"), self._rows(other, "pair")
+        found = self._course.pair(int(number), int(partner))
+        if found is None:
+            raise UsageError(f"pair: {row}, {other}: expected jobs of the same virtual cluster")
+        return found[0], found[1]
+
     def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
         """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
         self._check_shares("gpus_of", "allocation has the GPUs of a row on each server")
@@ -337,6 +359,7 @@ class State(Arrivals, Links, OldNames):
         rows: ArrayLike,
         servers: Parts | None = None,
         *,
+        beside: int | None = None,
         gpus: int | None = None,
         type: str | None = None,
         placement: str | None = None,
@@ -347,6 +370,7 @@ class State(Arrivals, Links, OldNames):
         A row that cannot be placed evicts others where the run says so (docs/priorities.md).
         servers: (server, GPUs) pairs for a single row, which evicts no job; where jobs may hold shares also
         (server, [GPU, ...]); None for where the run's placement puts each.
+        beside: a running row on whose GPUs a single row starts (docs/lucid.md); no other argument goes with it.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
@@ -355,6 +379,12 @@ class State(Arrivals, Links, OldNames):
         which that is true because of others of the call is passed over.
         """
         numbers = self._rows(rows, "start")
+        if beside is not None:
+            if any(given is not None for given in (servers, gpus, type, placement)) or numbers.size != 1:
+                raise self._error("start", None, "beside is given for one row at a time, and nothing with it")
+            (other,) = self._rows(beside, "start")
+            self._do("start", lambda: self._course.start_beside(int(numbers[0]), int(other)))
+            return 1
         gpu_type = self._type("start", type)
         count = None if gpus is None else self._count(gpus, "start", numbers)
         if servers is not None:
