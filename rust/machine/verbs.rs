@@ -118,7 +118,9 @@ impl<S: Speed> ClusterState<'_, S> {
         };
         let wakes = match &mut self.sleep {
             None => false,
-            Some(_) if self.seats.as_ref().is_some_and(|seats| seats.joining.is_some()) => false,
+            Some(sleep) if self.seats.as_ref().is_some_and(|seats| seats.joining.is_some()) => {
+                sleep.wakes(&self.grant.parts, self.now, self.clock)
+            }
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
         let why = before.map(|rollback| if rollback.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });

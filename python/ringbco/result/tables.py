@@ -50,9 +50,13 @@ class ResultTable(NamedTuple):
         """Its file in a result folder."""
         return f"{self.key}.parquet"
 
+    def is_implied(self, options: Mapping[str, object]) -> bool:
+        """Whether [options] of run.toml says that a result has it."""
+        return self.follows is not None and self.follows(options)
+
     def is_there(self, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
         """Whether a result has it. options, record: the tables of its run.toml."""
-        if self.follows is not None and self.follows(options):
+        if self.is_implied(options):
             return True
         told = options if self.said == "options" else record
         return bool(told.get(self.key, self.unsaid)) if self.said else self.follows is None
@@ -63,7 +67,7 @@ def _searches(options: Mapping[str, object]) -> bool:
 
 
 _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
-    "tables": lambda options: options.get("model") == "table" or bool(options.get("tables")),
+    "tables": lambda options: options.get("model") == "table",
     "outages": lambda options: bool(options.get("maintenance")),  # which is among them
 }
 """Side tables of which a run may have a copy where [options] does not say so."""
@@ -102,7 +106,7 @@ _ROWS: Final = (
             f"row of the {form.noun} given",
             f"`--{form.option.replace('_', '-')}`" + (", given again" if at else ""),
             (*(name for name, column in form.columns.items() if not column.required), *_owners(form.option)),
-            "" if form.option == "tables" else "options",
+            "record" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
             stem=name.replace("_", "-") if at else "",
             more={column: form.schema[column] for column in form.seldom}

@@ -265,7 +265,12 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)
     outcome.__dict__["_table"] = setup.table
-    recorded = [table for table in TABLES.values() if table.said == "record" and outcome.has(table.name)]
+    told = outcome.run.get("options", {})
+    recorded = [
+        table
+        for table in TABLES.values()
+        if table.said == "record" and outcome.has(table.name) and not table.is_implied(told)
+    ]
     if recorded:
         outcome.run["record"] = {table.key: True for table in recorded}
     source, seconds = made.source, time.perf_counter() - setup.started
