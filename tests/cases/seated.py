@@ -98,7 +98,7 @@ def differences(case: Case, outcome: ringbco.Outcome, seating: Seating) -> Itera
         yield "busy_gpus", f"{busy[clear].tolist()}; not {right[clear].tolist()}"
     held = float((gpus * (last - first)).sum())
     told = outcome.summary.get("gpu_types") or []
-    if told and "window" not in repr(case.options) and "measure_from" not in case.options:
+    if told and not any(name.startswith("measure") for name in case.options):
         hours = sum(each["gpu_hours"] for each in told)
         if not np.isclose(hours, held / 3600.0, rtol=1e-6, atol=1e-12):
             yield "gpu_hours", f"{hours}; not {held / 3600.0}"

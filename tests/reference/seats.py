@@ -111,7 +111,7 @@ def seats_world(seating: Seating, base: type[PreemptWorld]) -> type[PreemptWorld
 
         def neighbours(self, run: RunningJob) -> list[RunningJob]:
             """In the order in which they started."""
-            others = [other for other in self.running if other.seat == run.seat and other is not run]
+            others = [other for other in self.running if other.seat == run.seat and other.row != run.row]
             return sorted(others, key=lambda other: other.order) if run.seat >= 0 else []
 
         def started(self) -> list[RunningJob]:

@@ -89,7 +89,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
             continue
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
-    copies = copies_of(run, lambda table: copy_in(folder, table, told))
+    copies = copies_of(run, lambda table: copy_in(folder, table, run))
     speeds = copies.pop("tables")
     if speeds is not None:
         options.setdefault("tables", speeds)

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
 _Read = TypeVar("_Read")
+_CHANGED: Final = (
+    *("waiting", "running", "started", "evicted", "over_quota", "idle", "free_shares", "U"),
+    *("held", "attained", "remaining_iterations", "remaining_time", "rho"),
+)
+"""What verbs change."""
 _FIGURES: Final = {"held": 0, "attained": 1, "remaining_iterations": 2, "remaining_time": 3, "rho": 4}
 Parts = Iterable[tuple[int, int | Iterable[int]]]
 """(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
@@ -494,7 +499,7 @@ class State(Arrivals, Links, OldNames):
             if error.kind != "verb":
                 raise
             raise self._error(error.verb, error.row, error.message) from None
-        for name in ("waiting", "running", "evicted", "over_quota", "idle", "free_shares", "U", *_FIGURES):
+        for name in _CHANGED:
             self._cache.pop(name, None)
         return done
 
