@@ -176,6 +176,7 @@ class _JobColumns(TypedDict):
     noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     rates: NotRequired[_Rates | None]
+    pairing: NotRequired[_Pairing | None]
     intensity: NotRequired[NDArray[np.float64] | None]
     shares: NotRequired[NDArray[np.uint32] | None]
     priority: NotRequired[NDArray[np.int32] | None]

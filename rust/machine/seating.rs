@@ -59,7 +59,7 @@ impl<S: Speed> ClusterState<'_, S> {
             return Some("the other holds a share of a GPU".to_owned());
         }
         if (least, most) != (asked, asked) {
-            return Some("it may hold other numbers of GPUs, and so is nobody's guest".to_owned());
+            return Some("it may hold other numbers of GPUs, and so joins no other job".to_owned());
         }
         if stay.gpus() != asked {
             return Some(format!("it asks for {asked} GPUs, and the other holds {}", stay.gpus()));
@@ -204,11 +204,12 @@ impl<S: Speed> ClusterState<'_, S> {
         let first = self.jobs.tried(job).first().map_or(GpuType::NONE, |tried| tried.0);
         let (gpu_type, gpus, servers) = on.unwrap_or((first, asked, self.few.of(asked).unwrap_or(1)));
         let interference = self.seats.as_ref().map_or(0.0, |seats| seats.interference);
-        let of = |own: Job, other: Job, later| match self.measured_beside((own, other), gpu_type, (gpus, servers), later) {
-            Some(Beside::Rate(rate)) => rate / self.speed.rate(&self.jobs, own, gpus, gpu_type, servers),
-            Some(Beside::Fraction(fraction)) => fraction,
-            None => 1.0 / (1.0 + interference),
-        };
+        let of =
+            |own: Job, other: Job, later| match self.measured_beside((own, other), gpu_type, (gpus, servers), later) {
+                Some(Beside::Rate(rate)) => rate / self.speed.rate(&self.jobs, own, gpus, gpu_type, servers),
+                Some(Beside::Fraction(fraction)) => fraction,
+                None => 1.0 / (1.0 + interference),
+            };
         [of(job, other, true), of(other, job, false)]
     }
 

@@ -37,14 +37,7 @@ pub(crate) struct Seats {
 
 impl Seats {
     pub(super) fn new(most: u32, interference: f64) -> Self {
-        Self {
-            most: most as usize,
-            interference,
-            next: 0,
-            taken: BTreeMap::new(),
-            changed: Vec::new(),
-            joining: None,
-        }
+        Self { most: most as usize, interference, next: 0, taken: BTreeMap::new(), changed: Vec::new(), joining: None }
     }
 
     /// Returns the members of a seat; none of one that nobody holds.

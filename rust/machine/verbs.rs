@@ -434,10 +434,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let gpus = if shares { self.cluster.held(job, self.grant.gpu_type).0 } else { Vec::new() };
         let at = self.rollback.iter().position(|rollback| {
             let is_free = self.seats.as_ref().is_none_or(|seats| seats.members(rollback.stay.seat).is_empty());
-            rollback.stay.job == job
-                && rollback.stay.parts == self.grant.parts
-                && rollback.gpus == gpus
-                && is_free
+            rollback.stay.job == job && rollback.stay.parts == self.grant.parts && rollback.gpus == gpus && is_free
         })?;
         if !shares {
             // The GPUs were never released: their U stays the same.

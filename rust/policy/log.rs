@@ -45,7 +45,8 @@ impl<'a> Logged<'a> {
             }
             Verb::Start if decision.row.beside != NONE => {
                 let slot = self.job_states.slot_of(Job::new(decision.row.beside));
-                let slot = slot.ok_or_else(|| "the job beside which it starts holds no GPUs at that time".to_owned())?;
+                let slot =
+                    slot.ok_or_else(|| "the job beside which it starts holds no GPUs at that time".to_owned())?;
                 state.may_not_sit(job, slot).map_or(Ok(()), Err)?;
                 self.job_states.set_running(job, state.start_beside(job, slot));
                 Ok(())

@@ -115,13 +115,21 @@ mod tests {
             (1, 1, 0, 0, 0, 1.25, 0.25),
         ];
         let facts = PairFacts::new(vec![f64::NAN], &rows);
-        let beside = |own, other, gpus, servers, later| {
-            facts.beside((own, other), GpuType::NONE, (gpus, servers), later, true)
-        };
-        assert_eq!([1, 2, 3].map(|servers| beside(0, 1, 4, servers, true)), [8.0, 8.0, 6.0].map(|r| Some(Beside::Rate(r))));
+        let beside =
+            |own, other, gpus, servers, later| facts.beside((own, other), GpuType::NONE, (gpus, servers), later, true);
+        assert_eq!(
+            [1, 2, 3].map(|servers| beside(0, 1, 4, servers, true)),
+            [8.0, 8.0, 6.0].map(|r| Some(Beside::Rate(r)))
+        );
         assert_eq!(beside(1, 0, 4, 1, true), Some(Beside::Rate(4.0)));
-        assert_eq!([beside(0, 1, 2, 1, true), beside(1, 0, 2, 1, false)], [0.5, 0.75].map(|f| Some(Beside::Fraction(f))));
-        assert_eq!([true, false].map(|later| beside(1, 1, 1, 1, later)), [1.25, 0.25].map(|f| Some(Beside::Fraction(f))));
+        assert_eq!(
+            [beside(0, 1, 2, 1, true), beside(1, 0, 2, 1, false)],
+            [0.5, 0.75].map(|f| Some(Beside::Fraction(f)))
+        );
+        assert_eq!(
+            [true, false].map(|later| beside(1, 1, 1, 1, later)),
+            [1.25, 0.25].map(|f| Some(Beside::Fraction(f)))
+        );
         assert_eq!(beside(0, 0, 4, 1, true), None);
         assert_eq!(facts.beside((0, 1), GpuType::new(0), (4, 1), true, false), Some(Beside::Fraction(0.5)));
         assert_eq!(facts.beside((0, 1), GpuType::new(1), (4, 1), true, true), None);

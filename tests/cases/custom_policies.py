@@ -136,7 +136,7 @@ class Paired(Restless):
     def rejoin(self, state: ringbco.State) -> None:
         """Stops one, and starts it again on the same GPUs, on others or beside another."""
         row, other = (int(self.rng.choice(state.running)) for _ in range(2))
-        state.stop(row)
         with contextlib.suppress(ringbco.DecisionError):
+            state.stop(row)
             if other != row and self.rng.random() < 0.7:
                 state.start(row, beside=other)

@@ -18,7 +18,7 @@ _OF_OTHERS = (
 
 @feature(0.12)
 def seats(rng: Random, case: Case) -> None:
-    """Under lucid, or a policy that pairs at random; with memory, scores, estimates and pairs here and there."""
+    """Under lucid, or a policy that pairs at random; here and there memory, scores, estimates, pairs."""
     own = rng.random() < 0.45
     for name in _OF_OTHERS if not own else ("order", "queue", "parameters"):
         case.options.pop(name, None)

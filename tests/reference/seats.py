@@ -1,7 +1,7 @@
-"""The reference model of seats: several jobs of whole GPUs on the same GPUs, and of `lucid`, from docs/lucid.md.
+"""The reference model of seats, several jobs of whole GPUs on the same ones, and of `lucid` (docs/lucid.md).
 
-Who sits where is read from who runs on which seat; rates, idle GPUs and partners are worked out again at every
-instant. Nothing here imports ringbco.
+Who sits where is read from who runs on which seat; rates, idle GPUs and partners are worked out again at
+every instant. Nothing here imports ringbco.
 """
 
 import math
@@ -30,9 +30,9 @@ class PairRow(NamedTuple):
 class Seating:
     """What a run says of seats; by row memory in MiB, estimated duration in s, score, model, user.
 
-    most: jobs on a GPU. room: MiB of a GPU by type. rated: whether rows of iterations a second count, and with
-    `alone` those of jobs alone, by (model, type, GPUs, servers). type_of: of a server. elastic: rows that may
-    hold other numbers of GPUs. seats: told by (row, start) the virtual cluster and seat of a stay.
+    most: jobs on a GPU. room: MiB of a GPU by type. rated: whether rows of iterations a second count. alone:
+    rates of jobs alone, by (model, type, GPUs, servers). type_of: of a server. elastic: rows that may hold
+    other numbers of GPUs. seats: told by (row, start) the virtual cluster and seat of a stay.
     """
 
     most: int
@@ -59,9 +59,7 @@ class Seating:
         """The same as a fraction of the rate alone."""
         return self._row(row, other, gpu_type, 0, 0, later)
 
-    def _row(
-        self, row: int, other: int, gpu_type: int, gpus: int, servers: int, later: bool
-    ) -> float | None:
+    def _row(self, row: int, other: int, gpu_type: int, gpus: int, servers: int, later: bool) -> float | None:
         mine, theirs = self.model[row], self.model[other]
         for own in (True, False):
             names = (mine, theirs) if own else (theirs, mine)
@@ -297,4 +295,6 @@ def numbered(seats: Mapping[tuple[int, float], tuple[int, int]]) -> dict[tuple[i
 def beside_of(world: Any, row: int) -> list[int]:
     """The rows on the GPUs of a running one; none where no two jobs sit on any."""
     own = [run for run in world.running if run.row == row]
-    return [other.row for run in own for other in world.neighbours(run)] if hasattr(world, "neighbours") else []
+    return (
+        [other.row for run in own for other in world.neighbours(run)] if hasattr(world, "neighbours") else []
+    )

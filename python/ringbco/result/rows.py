@@ -248,9 +248,9 @@ class Rows:
 
     @property
     def held(self) -> float:
-        """GPU-seconds in which jobs held GPUs, those that were ended among them; in the window those of all jobs.
+        """GPU-seconds that jobs held, those that were ended among them; in the window those of all jobs.
 
-        GPUs that several jobs hold count once.
+        GPUs that several jobs hold at once count once.
 
         Not a BLAS product, whose last bit depends on the number of threads it may use.
         """

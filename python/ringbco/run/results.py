@@ -196,7 +196,9 @@ def _decisions(made: FinishedResult) -> Table:
     if not made.setup.values["decisions"]:
         return None
     shares, seats = None if made.shares is None else made.shares / MILLI_GPU, made.setup.has_seats
-    told = log.decisions_frame(made.job_id, shares, made.outages, made.services, made.result.tables["log"], seats=seats)
+    told = log.decisions_frame(
+        made.job_id, shares, made.outages, made.services, made.result.tables["log"], seats=seats
+    )
     return told if made.serving is None else made.serving.numbered(told)
 
 

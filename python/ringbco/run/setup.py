@@ -48,8 +48,8 @@ from ringbco.trace.answering import AnsweringServices, request_columns
 from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.pairing import pairing
 from ringbco.trace.outages import Maintenance, Outages, united
+from ringbco.trace.pairing import pairing
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.recorded import AS_RECORDED
 from ringbco.trace.requests import Requests
@@ -280,9 +280,7 @@ def prepare(
             raise refusal("model", given["model"], f"fixed: {chosen.name} repeats a log")
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
-    seats = (values["jobs_per_gpu"] or (2 if chosen.is_("pairs") else 1)) > 1
-    if values["tables"] is not None and values["model"] != "table" and not seats:
-        raise refusal("tables", values["tables"], "it together with model table, or with jobs-per-gpu 2")
+    seats = _has_seats(chosen, values)
     check_policy(chosen, values)
     cluster = as_cluster(cluster, recorded_cluster)
     if workload is None:
@@ -341,6 +339,19 @@ def prepare(
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
     return setup
+
+
+def _has_seats(chosen: Policy, values: dict[str, Any]) -> bool:
+    """Whether several jobs may hold the same GPUs; says so in the options of a policy that implies it.
+
+    Raises UsageError for measured speeds of which nothing is read.
+    """
+    if chosen.is_("pairs") and values["jobs_per_gpu"] is None:
+        values["jobs_per_gpu"] = 2
+    seats = (values["jobs_per_gpu"] or 1) > 1
+    if values["tables"] is not None and values["model"] != "table" and not seats:
+        raise refusal("tables", values["tables"], "it together with model table, or with jobs-per-gpu 2")
+    return seats
 
 
 def _told(chosen: Policy, values: Mapping[str, Any], columns: _core._Jobs) -> dict[str, Any]:

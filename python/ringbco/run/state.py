@@ -56,8 +56,8 @@ class State(Arrivals, Links, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. started: the running rows in the order in which they started. arrived, completed, evicted: rows, since the last decision. over_quota,
-    protected: rows.
+    waiting, running: rows, fifo. started: those that run, in the order of their starts.
+    arrived, completed, evicted: rows, since the last decision. over_quota, protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. draining: the servers that drain.
     vc: its virtual cluster. type: its GPU type. tiers: the group of each server, by tier.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
@@ -128,7 +128,7 @@ class State(Arrivals, Links, OldNames):
 
     @property
     def started(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that hold GPUs, in the order in which their stays began: at one instant that of verbs."""
+        """Rows of the jobs that hold GPUs, in the order in which their stays began (that of verbs)."""
         return self._once("started", self._course.started)
 
     @property
@@ -311,7 +311,7 @@ class State(Arrivals, Links, OldNames):
         return self._course.beside(int(number))
 
     def pair(self, row: int, other: int) -> tuple[float, float]:
-        """The rates of two rows on the same GPUs, as fractions of their rates alone, should row start beside other.
+        """The rates of two rows on the same GPUs, as fractions of those alone, if row starts beside other.
 
         On the GPUs of other if it runs, else on row's num_gpus on the fewest servers. By measured pairs
         (docs/tables.md), else by the run's interference.
@@ -375,7 +375,7 @@ class State(Arrivals, Links, OldNames):
         A row that cannot be placed evicts others where the run says so (docs/priorities.md).
         servers: (server, GPUs) pairs for a single row, which evicts no job; where jobs may hold shares also
         (server, [GPU, ...]); None for where the run's placement puts each.
-        beside: a running row on whose GPUs a single row starts (docs/lucid.md); no other argument goes with it.
+        beside: a running row on whose GPUs a single row starts (docs/lucid.md), without other arguments.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the

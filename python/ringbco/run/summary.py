@@ -264,8 +264,9 @@ class Source:
         tables = self.result.tables
         if "stays" in tables:
             job, own = tables["stays"]["job"], tables["stays"]
-            return {"job": job, "gpus": self._gpus(job, own["num_gpus"]), "start": own.get("busy_from", own["start_time"]),
-                    "end": own["end_time"]}  # fmt: skip
+            start = own.get("busy_from", own["start_time"])
+            gpus = self._gpus(job, own["num_gpus"])
+            return {"job": job, "gpus": gpus, "start": start, "end": own["end_time"]}
         job, own = np.flatnonzero(self._kept), tables["jobs"]
         gpus = asked_gpus(self.frame)[job]
         return {"job": job, "gpus": gpus, "start": own["start"][job], "end": own["finish"][job]}

@@ -1,4 +1,4 @@
-"""Who may share GPUs, and how fast two jobs are there (docs/lucid.md): what the engine reads of jobs and pairs."""
+"""Who may share GPUs, and how fast two jobs are there: what the engine reads of it (docs/lucid.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def pairing(table: JobTable, cluster: Cluster, rates: RateTable | None) -> _core
     """
     frame = table.frame
     pairs = None if rates is None else rates.of_pairs
-    names = [] if pairs is None else pl.concat([pairs["model"], pairs["partner"]]).unique(maintain_order=True)
+    names: pl.Series | list[str] = []
+    if pairs is not None:
+        names = pl.concat([pairs["model"], pairs["partner"]]).unique(maintain_order=True)
     number = {name: index for index, name in enumerate(names)}
     model = np.full(frame.height, len(number), np.uint32)
     if number and "model" in frame.columns:

@@ -20,7 +20,9 @@ _PAIR: Final = "partner and partner_rate stand together: give both, or neither"
 COLUMNS: Final[dict[str, Column]] = {
     "model": Column(pl.String, True, "a non-empty text", "name the model as the job table does"),
     "gpu_type": Column(pl.String, True, "a non-empty text", "name the GPU type as the cluster file does"),
-    "gpus": Column(pl.UInt32, True, "an integer >= 1, or 0 in a row of fractions", _GIVE, 0.0, True, 2**32 - 1),
+    "gpus": Column(
+        pl.UInt32, True, "an integer >= 1, or 0 in a row of fractions", _GIVE, 0.0, True, 2**32 - 1
+    ),
     "servers": Column(pl.UInt32, True, "an integer from 1 to gpus", _GIVE, 0.0, True, 2**32 - 1),
     "rate": Column(pl.Float64, True, "a finite number of iterations/s >= 0", _GIVE, 0.0),
     "partner": Column(pl.String, False, "text or nothing", _PAIR),

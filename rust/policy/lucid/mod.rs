@@ -109,12 +109,7 @@ impl<'a> Lucid<'a> {
     }
 
     /// Starts a job on idle GPUs, or on those of others that make room. Returns the slot of its stay.
-    fn place<S: Speed>(
-        &mut self,
-        state: &mut ClusterState<'_, S>,
-        turn: Turn,
-        turns: &mut Turns,
-    ) -> Option<Slot> {
+    fn place<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, turn: Turn, turns: &mut Turns) -> Option<Slot> {
         let job = turn.2;
         if state.place(job) {
             return Some(state.start(job));

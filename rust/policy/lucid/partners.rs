@@ -194,7 +194,10 @@ mod tests {
         // A stay that goes on after all has its old place.
         partners.begin(slot(10), 10, Some(0), own(2, 1, 9.0), None);
         assert_eq!([first(&partners, 2, 0, 18.0, None), first(&partners, 2, 0, 18.0, Some(10))], [Some(10), Some(11)]);
-        assert_eq!((partners.of(slot(40)), partners.end(slot(40)), partners.of(slot(40))), (Some((2, 12.0)), None, None));
+        assert_eq!(
+            (partners.of(slot(40)), partners.end(slot(40)), partners.of(slot(40))),
+            (Some((2, 12.0)), None, None)
+        );
     }
 
     #[test]
