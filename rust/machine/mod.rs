@@ -61,7 +61,6 @@ pub(crate) use maintenance::Masked;
 pub(crate) use policy::{Chooses, Claim, EndReason, Policy, WaitReason};
 pub(crate) use quota_usage::Claimant;
 pub(crate) use saves::checkpoint_length;
-pub(crate) use seats::NO_SEAT;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 

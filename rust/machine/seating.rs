@@ -6,9 +6,9 @@
 //! No function here is on the way of runs without seats.
 
 use super::cluster_state::ClusterState;
-use super::seats::{NO_SEAT, Seats};
+use super::seats::Seats;
 use crate::decisions::{Row, Verb};
-use crate::ids::{GpuType, Job, Slot};
+use crate::ids::{GpuType, Job, NO_SEAT, Slot};
 use crate::options::Options;
 use crate::speed::Speed;
 use crate::trace::{Beside, Pairing};

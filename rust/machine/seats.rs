@@ -9,9 +9,6 @@
 use crate::ids::Slot;
 use std::collections::BTreeMap;
 
-/// Stands for no seat.
-pub(crate) const NO_SEAT: u32 = u32::MAX;
-
 /// Those who sit on the same GPUs.
 #[derive(Clone, Debug, Default)]
 struct Seat {
@@ -126,6 +123,7 @@ impl Leaving {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::NO_SEAT;
 
     #[test]
     fn gpus_come_free_with_the_last() {

@@ -4,8 +4,7 @@
 //! Invariant: all columns are of one length, and the rows of one stay are neighbours. For example, a job of 6 GPUs
 //! that ran on servers 0 and 1 has two rows with the same start and end.
 
-use crate::ids::{Job, Server};
-use crate::machine::NO_SEAT;
+use crate::ids::{Job, NO_SEAT, Server};
 use std::collections::BTreeMap;
 
 /// Rows of the allocations: one per stay of a job on a server.

@@ -34,6 +34,7 @@ mod quotas;
 mod ranked;
 mod recorded;
 mod repack;
+mod seldom;
 
 use crate::error::Result;
 use crate::machine::{Machine, Policy, Watch};
@@ -44,6 +45,7 @@ use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, OneLevel, Queued, TwoLevels};
+use seldom::Seldom;
 
 /// Does something with the policy of some options, whatever its type.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -56,7 +58,7 @@ pub(crate) const FAMILIES: [&[Facts]; 5] =
     [ranked::FACTS, lucid::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
 
 policies! { |setting, speed|
-    Logged<'_> => Logged::new(setting),
+    Logged<'_> => Seldom::Log(Box::new(Logged::new(setting))),
     Outside => Outside::new(setting),
 }
 

@@ -9,8 +9,8 @@ use super::parts::Part;
 use super::{Extras, logs};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
-use crate::ids::{GpuType, Job, Server};
-use crate::machine::{Clock, NO_SEAT};
+use crate::ids::{GpuType, Job, NO_SEAT, Server};
+use crate::machine::Clock;
 use crate::options::{Is, Model, Options};
 use crate::outcome::{
     Allocations, Asleep, Climb, ClusterOutcome, Crossings, Drained, Knows, Outcome, Serving, Span, Woken, course,

@@ -9,6 +9,7 @@ mod partners;
 mod queue;
 
 use super::queue::Qssf;
+use super::seldom::Seldom;
 use crate::ids::{Job, Slot};
 use crate::machine::{Chooses, ClusterState, EndReason, Policy, WaitReason};
 use crate::options::{Facts, Feature, Is, Named};
@@ -20,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 policies! { |setting, speed|
-    Lucid<'_> => Lucid::new(setting),
+    Lucid<'_> => Seldom::Lucid(Box::new(Lucid::new(setting))),
 }
 
 /// The waiting jobs, and the running ones that others may join.
