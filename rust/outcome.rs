@@ -53,6 +53,8 @@ pub(crate) struct ClusterOutcome {
     /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither is possible.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
+    /// Whether a job ever held the same GPUs as another. Empty where that is impossible.
+    pub(crate) seated: Vec<bool>,
     /// The results of trials.
     pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
@@ -86,6 +88,7 @@ impl ClusterOutcome {
             stay_log: StayLog::default(),
             refused: Vec::new(),
             ended: Vec::new(),
+            seated: Vec::new(),
             climbing: Climbing::default(),
             asleep: Vec::new(),
             drained: Vec::new(),
@@ -179,6 +182,8 @@ pub struct Outcome {
     pub refused: Vec<bool>,
     /// Whether a verb ended it; then `kept` is `false` too. Empty where that is impossible.
     pub ended: Vec<bool>,
+    /// Whether it ever held the same GPUs as another job. Empty where that is impossible.
+    pub seated: Vec<bool>,
     /// Added run time from GPU types other than the recorded one, s; negative on faster ones. Empty where all GPUs are
     /// alike.
     pub on_types: Vec<f64>,

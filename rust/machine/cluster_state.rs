@@ -224,6 +224,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             fault: None,
             out: ClusterOutcome {
                 pauses,
+                seated: if options.jobs_per_gpu() > 1 { vec![false; jobs.len()] } else { Vec::new() },
                 stay_log: StayLog {
                     types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())],
                     ..StayLog::default()
@@ -315,7 +316,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             let pauses = stay.from > stay.start || saving > 0.0;
             let alone = guest == 0.0;
             let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again && alone;
-            if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
+            if self.outside || self.seats.is_some() || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.wait_causes[j];
                 if self.progress.is_some() {
                     self.out.wait_causes[j] = (0.0, 0.0); // later waits belong to the next stay

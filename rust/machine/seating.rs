@@ -236,6 +236,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 None => (None, 1.0 + interference * number as f64),
             };
             let stay = &mut self.stays[slot.index()];
+            self.out.seated[stay.job.index()] |= first.is_some();
             self.speed.run_at(&mut stay.pace, rate);
             stay.slowed = slowed;
         }

@@ -6,7 +6,7 @@
 //!
 //! Kept only in runs with `--jobs-per-gpu` above 1. A stay that holds a share has no seat.
 
-use crate::ids::Slot;
+use crate::ids::{NO_SEAT, Slot};
 use std::collections::BTreeMap;
 
 /// Those who sit on the same GPUs.
@@ -18,14 +18,16 @@ struct Seat {
     firm: u32,
 }
 
-/// All seats, by number: from 0, as they come to be.
+/// All seats. They are numbered from 0, as they come to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Seats {
     /// The most members of a seat.
     pub(super) most: usize,
     pub(super) interference: f64,
-    next: u32,
-    taken: BTreeMap<u32, Seat>,
+    taken: Vec<Seat>,
+    free: Vec<u32>,
+    /// By number, the place of a seat in `taken`; `NO_SEAT` of one that nobody holds.
+    place: Vec<u32>,
     /// Seats with other members since their rates were last computed.
     changed: Vec<u32>,
     /// The seat that the next stay joins.
@@ -34,62 +36,81 @@ pub(crate) struct Seats {
 
 impl Seats {
     pub(super) fn new(most: u32, interference: f64) -> Self {
-        Self { most: most as usize, interference, next: 0, taken: BTreeMap::new(), changed: Vec::new(), joining: None }
+        Self {
+            most: most as usize,
+            interference,
+            taken: Vec::new(),
+            free: Vec::new(),
+            place: Vec::new(),
+            changed: Vec::new(),
+            joining: None,
+        }
     }
 
     /// Returns the members of a seat; none of one that nobody holds.
     #[inline]
     pub(crate) fn members(&self, seat: u32) -> &[Slot] {
-        self.taken.get(&seat).map_or(&[], |seat| &seat.members)
+        self.place_of(seat).map_or(&[], |at| &self.taken[at].members)
+    }
+
+    #[inline]
+    fn place_of(&self, seat: u32) -> Option<usize> {
+        let at = *self.place.get(seat as usize)?;
+        (at != NO_SEAT).then_some(at as usize)
     }
 
     /// Returns the number of the next seat that comes to be.
     pub(super) fn new_number(&mut self) -> u32 {
-        self.next += 1;
-        self.next - 1
+        self.place.push(NO_SEAT);
+        self.place.len() as u32 - 1
     }
 
     /// Adds a stay at a place among the members.
     pub(super) fn insert(&mut self, seat: u32, at: usize, slot: Slot) {
-        self.taken.entry(seat).or_default().members.insert(at, slot);
+        if self.place[seat as usize] == NO_SEAT {
+            let free = self.free.pop().unwrap_or(self.taken.len() as u32);
+            if free as usize == self.taken.len() {
+                self.taken.push(Seat::default());
+            }
+            self.place[seat as usize] = free;
+        }
+        self.taken[self.place[seat as usize] as usize].members.insert(at, slot);
         self.changed.push(seat);
     }
 
     /// Removes a stay.
     pub(super) fn remove(&mut self, seat: u32, slot: Slot) {
-        if let Some(own) = self.taken.get_mut(&seat) {
-            own.members.retain(|&member| member != slot);
-            if own.members.is_empty() {
-                self.taken.remove(&seat);
-            } else {
-                self.changed.push(seat);
-            }
+        let Some(at) = self.place_of(seat) else { return };
+        self.taken[at].members.retain(|&member| member != slot);
+        if self.taken[at].members.is_empty() {
+            self.place[seat as usize] = NO_SEAT;
+            self.free.push(at as u32);
+        } else {
+            self.changed.push(seat);
         }
     }
 
     /// Counts a member that no job may evict. Returns whether it is the first.
     pub(super) fn hold_firm(&mut self, seat: u32) -> bool {
-        self.taken.get_mut(&seat).is_none_or(|seat| {
-            seat.firm += 1;
-            seat.firm == 1
-        })
+        let Some(at) = self.place_of(seat) else { return true };
+        self.taken[at].firm += 1;
+        self.taken[at].firm == 1
     }
 
     /// Counts one less. Returns whether it was the last.
     pub(super) fn let_loose(&mut self, seat: u32) -> bool {
-        self.taken.get_mut(&seat).is_none_or(|seat| {
-            seat.firm -= 1;
-            seat.firm == 0
-        })
+        let Some(at) = self.place_of(seat) else { return true };
+        self.taken[at].firm -= 1;
+        self.taken[at].firm == 0
     }
 
     /// Moves the members of the seats that changed since the last call to `members`.
     pub(super) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
-        self.changed.sort_unstable();
-        self.changed.dedup();
-        for seat in self.changed.drain(..) {
-            members.extend_from_slice(self.taken.get(&seat).map_or(&[], |seat| &seat.members));
-        }
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        changed.drain(..).for_each(|seat| members.extend_from_slice(self.members(seat)));
+        self.changed = changed;
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -123,7 +144,6 @@ impl Leaving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::NO_SEAT;
 
     #[test]
     fn gpus_come_free_with_the_last() {

@@ -127,6 +127,9 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     }
     table.column("wait_gpus", std::mem::take(&mut outcome.wait_gpus))?;
     table.column("wait_fragmented", std::mem::take(&mut outcome.wait_fragmented))?;
+    if !outcome.seated.is_empty() {
+        table.column("seated", std::mem::take(&mut outcome.seated))?;
+    }
     if !outcome.on_types.is_empty() {
         table.column("on_types", std::mem::take(&mut outcome.on_types))?;
     }

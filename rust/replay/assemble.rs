@@ -49,6 +49,7 @@ pub(crate) fn assemble(
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     let mut climbs = options.search.map(|_| Vec::new());
+    let mut seated = vec![false; if options.jobs_per_gpu() > 1 { n } else { 0 }];
     let mut serving = None;
     let mut link_logs = Vec::with_capacity(outcomes.len());
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
@@ -84,6 +85,9 @@ pub(crate) fn assemble(
         }
         if let Some(crossings) = crossings.as_mut().filter(|_| !outcome.crossings.most.is_empty()) {
             crossings.take(&outcome.crossings, &part.rows);
+        }
+        for (&row, &own) in part.rows.iter().zip(&outcome.seated) {
+            seated[row as usize] = own;
         }
         if let Some(climbs) = &mut climbs {
             let own = |climb: &Climb| Climb { job: Job::new(part.rows[climb.job.index()]), ..*climb };
@@ -228,6 +232,7 @@ pub(crate) fn assemble(
         stays: table,
         refused,
         ended,
+        seated,
         on_types,
         asleep,
         drained,

@@ -6,7 +6,6 @@
 
 use super::columns::columns;
 use crate::ids::GpuType;
-use std::collections::HashMap;
 
 columns! {
     /// What seats read of every job.
@@ -42,19 +41,20 @@ pub enum Beside {
 pub struct PairFacts {
     /// MiB of a GPU of each type; NaN where it is unknown.
     room: Vec<f64>,
-    /// By (model, partner's model, type): (GPUs, servers, rate, partner's rate), ascending.
-    measured: HashMap<(u32, u32, u32), Vec<(u32, u32, f64, f64)>>,
+    /// By model, ascending: (partner's model, type, GPUs, servers), and both rates.
+    measured: Vec<Vec<((u32, u32, u32, u32), f64, f64)>>,
 }
 
 impl PairFacts {
     /// Returns the facts of those rows, each of another (model, partner, type, GPUs, servers).
     #[must_use]
     pub fn new(room: Vec<f64>, rows: &[PairRow]) -> Self {
-        let mut measured: HashMap<_, Vec<_>> = HashMap::new();
+        let models = rows.iter().map(|row| row.0 as usize + 1).max().unwrap_or(0);
+        let mut measured = vec![Vec::new(); models];
         for &(model, partner, gpu_type, gpus, servers, rate, partner_rate) in rows {
-            measured.entry((model, partner, gpu_type)).or_default().push((gpus, servers, rate, partner_rate));
+            measured[model as usize].push(((partner, gpu_type, gpus, servers), rate, partner_rate));
         }
-        measured.values_mut().for_each(|rows| rows.sort_unstable_by_key(|row| (row.0, row.1)));
+        measured.iter_mut().for_each(|rows| rows.sort_unstable_by_key(|row| row.0));
         Self { room, measured }
     }
 
@@ -66,11 +66,13 @@ impl PairFacts {
     /// Returns the rates of the row of two models on so many GPUs: of the most servers that are not more than the real
     /// ones, else of the fewest above.
     fn row(&self, models: (u32, u32), gpu_type: GpuType, (gpus, servers): (u32, u32)) -> Option<(f64, f64)> {
-        let rows = self.measured.get(&(models.0, models.1, number(gpu_type)))?;
-        let mine = &rows[rows.partition_point(|row| row.0 < gpus)..rows.partition_point(|row| row.0 <= gpus)];
-        let above = mine.partition_point(|row| row.1 <= servers);
-        let row = above.checked_sub(1).map_or_else(|| mine.first(), |at| mine.get(at))?;
-        Some((row.2, row.3))
+        let rows = self.measured.get(models.0 as usize)?;
+        let size = (models.1, number(gpu_type), gpus);
+        let above = rows.partition_point(|row| row.0 <= (size.0, size.1, size.2, servers));
+        let is_mine = |row: &&((u32, u32, u32, u32), f64, f64)| (row.0.0, row.0.1, row.0.2) == size;
+        let below = above.checked_sub(1).and_then(|at| rows.get(at)).filter(is_mine);
+        let row = below.or_else(|| rows.get(above).filter(is_mine))?;
+        Some((row.1, row.2))
     }
 
     /// Returns how fast a job of the first model runs beside one of the second, on such GPUs of so many servers.

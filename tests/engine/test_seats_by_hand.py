@@ -188,3 +188,23 @@ def test_no_seats_without_the_option() -> None:
     outcome = run([4], [(0, 1, 5), (0, 1, 5)], {0.0: act}, jobs_per_gpu=None)
     assert outcome.allocations is not None
     assert "seat" not in outcome.allocations.columns
+
+
+def test_company_is_contention_and_spread_is_not() -> None:
+    """A pair at 0.8 and 1.25 of their rates alone: one loses 0.25 s of its second, the other gains 0.2 s."""
+    row = {"model": "m0", "gpu_type": "V100", "gpus": 0, "servers": 0, "rate": 1.25}
+    tables = [{**row, "partner": "m1", "partner_rate": 0.8}]
+    columns, rows = f"{COLUMNS} model", [(0, 1, 10, "m0"), (0, 1, 20, "m1"), (0, 1, 7, "m1")]
+
+    def act(state: ringbco.State) -> None:
+        both(state)
+        assert state.pair(0, 1) == (1.25, 0.8)
+        assert state.pair(1, 0) == (0.8, 1.25)
+        assert state.pair(1, 2) == (1.0, 1.0)
+        state.start(2)
+
+    outcome = run([2], rows, {0.0: act}, columns=columns, tables=tables)
+    # 8 s together, in which m1 does 6.4 of its 20.
+    assert outcome.jobs["finish_time"].to_list() == [8.0, pytest.approx(21.6), 7.0]
+    assert outcome.jobs["run_contention"].to_list() == [-2.0, pytest.approx(1.6), 0.0]
+    assert outcome.jobs["run_spread"].to_list() == [0.0, 0.0, 0.0]

@@ -28,6 +28,8 @@ policies! { |setting, speed|
 #[derive(Clone, Debug)]
 pub(super) struct Lucid<'a> {
     predictor: Qssf<'a>,
+    /// Whether it is asked: not every job has an estimate of its own.
+    predicts: bool,
     queue: Queue,
     partners: Partners,
     /// Stays that the latest job placed by eviction ended.
@@ -52,6 +54,7 @@ impl<'a> Lucid<'a> {
     fn new(setting: &Setting<'a>) -> Self {
         Self {
             predictor: Qssf::new(setting),
+            predicts: setting.jobs.pairing.is_none_or(|pairing| pairing.estimate.iter().any(|own| own.is_nan())),
             queue: Queue::new(&setting.jobs),
             partners: Partners::default(),
             evicted: Vec::new(),
@@ -157,11 +160,11 @@ impl<S: Speed> Policy<S> for Lucid<'_> {
     fn on_end(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job, why: EndReason) {
         self.ended(slot);
         match why {
-            EndReason::Done => self.predictor.completed(&state.jobs, job),
+            EndReason::Done if self.predicts => self.predictor.completed(&state.jobs, job),
             EndReason::Lost => {
                 self.queue.insert(&state.jobs, job);
             }
-            EndReason::Limit | EndReason::Paused => {}
+            EndReason::Done | EndReason::Limit | EndReason::Paused => {}
         }
         self.changed = true;
     }
