@@ -100,7 +100,7 @@ def look(case: Case) -> Seen:
         return seen
     outcome = seen.outcome
     for name, check in CHECKS.items():
-        if name in OF_NO_SEATS and seated.most_of(case) > 1:
+        if name == "bound" and seated.most_of(case) > 1:
             continue
         try:
             seen.faults += [Fault(f"{name} {kind}", text) for kind, text in check(case, outcome)]
@@ -163,12 +163,10 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         for name, difference in compare_results(first, second).items():
             if difference is not None and name != SUMMARY:  # which names another policy
                 yield f"log {name}", difference
-    for finding in ringbco.audit(followed, case.frame()) if seated.most_of(case) == 1 else ():
+    for finding in ringbco.audit(followed, case.frame()):
         yield f"log {finding.code}", str(finding)
 
 
-OF_NO_SEATS = ("audit", "bound")
-"""Checks that know no two jobs on the same GPUs."""
 CHECKS = {
     "audit": _audit,
     "reference": _reference,
