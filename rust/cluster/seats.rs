@@ -19,6 +19,7 @@ impl Cluster {
 
     /// Adds time to U of the GPUs that a job holds on a server, s.
     pub(crate) fn book(&mut self, server: Server, holder: Job, time: f64) {
+        self.changes += 1; // where a placement puts others
         if let Some(times) = &mut self.gpu_times {
             times.book(server, holder, time);
         }

@@ -350,7 +350,7 @@ def _has_seats(chosen: Policy, values: dict[str, Any]) -> bool:
         values["jobs_per_gpu"] = 2
     seats = (values["jobs_per_gpu"] or 1) > 1
     if values["tables"] is not None and values["model"] != "table" and not seats:
-        raise refusal("tables", values["tables"], "it together with model table, or with jobs-per-gpu 2")
+        raise UsageError("option tables: expected it together with model table, or with jobs-per-gpu 2")
     return seats
 
 

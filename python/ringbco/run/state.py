@@ -19,6 +19,7 @@ from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Arrivals, Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
 from ringbco.run.state_links import Links
+from ringbco.run.state_seats import Seats
 from ringbco.run.verb_arguments import count_of, pairs_of, rows_of
 from ringbco.trace.shares import MILLI_GPU
 
@@ -29,11 +30,7 @@ if TYPE_CHECKING:
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
 _Read = TypeVar("_Read")
-_CHANGED: Final = (
-    *("waiting", "running", "started", "evicted", "over_quota", "idle", "free_shares", "U"),
-    *("held", "attained", "remaining_iterations", "remaining_time", "rho"),
-)
-"""What verbs change."""
+_CHANGED: Final = ("waiting", "running", "started", "evicted", "over_quota", "idle", "free_shares", "U")
 _FIGURES: Final = {"held": 0, "attained": 1, "remaining_iterations": 2, "remaining_time": 3, "rho": 4}
 Parts = Iterable[tuple[int, int | Iterable[int]]]
 """(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
@@ -52,7 +49,7 @@ class Quota(NamedTuple):
     borrow: bool
 
 
-class State(Arrivals, Links, OldNames):
+class State(Arrivals, Links, Seats, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
@@ -125,11 +122,6 @@ class State(Arrivals, Links, OldNames):
     def running(self) -> NDArray[np.uint32]:
         """Rows of the jobs that hold GPUs, in the order of fifo: (priority down, submit_time, row)."""
         return self._once("running", self._course.running)
-
-    @property
-    def started(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that hold GPUs, in the order in which their stays began (that of verbs)."""
-        return self._once("started", self._course.started)
 
     @property
     def arrived(self) -> NDArray[np.uint32]:
@@ -305,32 +297,6 @@ class State(Arrivals, Links, OldNames):
         """(server, GPUs) of all running rows, by row."""
         return dict(self._course.places())
 
-    def beside(self, row: int) -> NDArray[np.uint32]:
-        """The rows on the same GPUs as a running row, in the order in which they started; empty of others."""
-        (number,) = self._rows(row, "beside")
-        return self._course.beside(int(number))
-
-    def pair(self, row: int, other: int) -> tuple[float, float]:
-        """The rates of two rows on the same GPUs, as fractions of those alone, if row starts beside other.
-
-        On the GPUs of other if it runs, else on row's num_gpus on the fewest servers. By measured pairs
-        (docs/tables.md), else by the run's interference.
-        """
-        (number,), (partner,) = self._rows(row, "pair"), self._rows(other, "pair")
-        found = self._course.pair(int(number), int(partner))
-        if found is None:
-            raise UsageError(f"pair: {row}, {other}: expected jobs of the same virtual cluster")
-        return found[0], found[1]
-
-    def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
-        """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
-        self._check_shares("gpus_of", "allocation has the GPUs of a row on each server")
-        (number,) = self._rows(row, "gpus_of")
-        found: dict[int, list[int]] = {}
-        for server, gpu in self._course.gpus_of(int(number)):
-            found.setdefault(server, []).append(gpu)
-        return list(found.items())
-
     def rate(
         self, rows: ArrayLike, gpus: ArrayLike, type: str | None = None, servers: int = 1
     ) -> NDArray[np.float64]:
@@ -385,11 +351,7 @@ class State(Arrivals, Links, OldNames):
         """
         numbers = self._rows(rows, "start")
         if beside is not None:
-            if any(given is not None for given in (servers, gpus, type, placement)) or numbers.size != 1:
-                raise self._error("start", None, "beside is given for one row at a time, and nothing with it")
-            (other,) = self._rows(beside, "start")
-            self._do("start", lambda: self._course.start_beside(int(numbers[0]), int(other)))
-            return 1
+            return self._start_beside(numbers, beside, servers, gpus, type, placement)
         gpu_type = self._type("start", type)
         count = None if gpus is None else self._count(gpus, "start", numbers)
         if servers is not None:
@@ -499,7 +461,7 @@ class State(Arrivals, Links, OldNames):
             if error.kind != "verb":
                 raise
             raise self._error(error.verb, error.row, error.message) from None
-        for name in _CHANGED:
+        for name in (*_CHANGED, *_FIGURES):
             self._cache.pop(name, None)
         return done
 

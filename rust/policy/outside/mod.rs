@@ -1,9 +1,9 @@
 //! Carries out decisions that come from outside: the machine pauses where one is due, and the caller calls verbs.
 //!
-//! Invariant: a verb either does all that it is asked, or reports why not and changes nothing. For example, a FIFO
-//! scheduler is `start` of all waiting jobs, strictly, at every pause.
+//! Invariant: a verb does all that it is asked, or changes nothing. A FIFO scheduler is `start` of all waiting jobs.
 
 mod rank;
+mod seats;
 
 use super::job_states::JobStates;
 use crate::decisions::Verb;
@@ -236,34 +236,6 @@ impl Outside {
         Ok(())
     }
 
-    /// Starts a waiting job on the GPUs of a running one, beside it.
-    pub(crate) fn start_beside<S: Speed>(
-        &mut self,
-        state: &mut ClusterState<'_, S>,
-        job: Job,
-        other: Job,
-    ) -> Result<(), Refusal> {
-        self.check_waiting(state, &[job], Verb::Start)?;
-        let slot = self.job_states.slot_of(other).ok_or_else(|| (job, Verb::Start, "the other does not run".into()))?;
-        beyond_quota(state, &[(job, 0, state.asks(job))], Verb::Start)?;
-        state.may_not_sit(job, slot).map_or(Ok(()), |why| Err((job, Verb::Start, why)))?;
-        self.job_states.set_running(job, state.start_beside(job, slot));
-        Ok(())
-    }
-
-    /// Returns the jobs on the GPUs of a running one, in the order in which they started.
-    pub(crate) fn beside<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> Vec<Job> {
-        let slot = self.job_states.slot_of(job);
-        slot.map_or_else(Vec::new, |slot| state.beside(slot).map(|other| state.stays[other.index()].job).collect())
-    }
-
-    /// Returns both jobs' rates on the same GPUs, as fractions of those alone, should the first start beside the other:
-    /// on the other's GPUs if it runs, else on those that the first asks for, on the fewest servers.
-    pub(crate) fn pair<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job, other: Job) -> [f64; 2] {
-        let stay = self.job_states.slot_of(other).map(|slot| &state.stays[slot.index()]);
-        state.fractions(job, other, stay.map(|stay| (stay.gpu_type, stay.gpus(), stay.parts.len() as u32)))
-    }
-
     /// Starts a waiting job on given GPUs: (server, index of the GPU there). Only where jobs may hold shares.
     pub(crate) fn start_on_gpus<S: Speed>(
         &mut self,
@@ -306,13 +278,7 @@ impl Outside {
         }
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
-        for slot in &slots {
-            // Those of a seat come free if all who sit there give them back; they count for the first.
-            let first = |&&other: &&Slot| state.beside(*slot).any(|beside| beside == other);
-            let all_go = state.beside(*slot).all(|other| slots.contains(&other));
-            if !all_go || slots.iter().take_while(|&other| other != slot).find(first).is_some() {
-                continue;
-            }
+        for slot in seats::come_free(state, &slots) {
             for &(server, count) in &state.stays[slot.index()].parts {
                 let at = idle.entry(server).or_insert_with(|| u64::from(state.cluster.idle(server)));
                 *at += if state.is_draining(server) { 0 } else { u64::from(count) };
