@@ -55,10 +55,10 @@ def test_both_jobs_are_on_the_gpus(browser: Browser, outcome: Outcome, tmp_path:
             tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
         def tip(part: float) -> str:
-            """What is said of the first GPU, at a part of its width."""
+            """What is said of the first GPU of server 1, at a part of its width."""
             box = tab.do(lambda page: page.locator(".side canvas").first.bounding_box())
             assert box is not None
-            tab.do(lambda page: page.mouse.move(box["x"] + 36 * part, box["y"] + 13 + 18))
+            tab.do(lambda page: page.mouse.move(box["x"] + 148 + 36 * part, box["y"] + 13 + 18))
             said: str = tab.evaluate("document.querySelector('[data-at=tip]').innerText")
             return said
 
