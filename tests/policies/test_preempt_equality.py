@@ -273,7 +273,7 @@ def test_every_preemptive_policy_is_here() -> None:
         "recorded",
         "lucid",
         *RESIZING,
-    }  # with reference models of their own: test_repack.py, test_recorded.py, test_elastic_equality.py, seats.py
+    }  # with reference models of their own: test_repack.py, test_recorded.py, test_elastic_equality.py, seats
     assert registered == {*POLICIES, *others}
     assert set(INTERVALS) < registered
 
