@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -208,3 +209,26 @@ def test_company_is_contention_and_spread_is_not() -> None:
     assert outcome.jobs["finish_time"].to_list() == [8.0, pytest.approx(21.6), 7.0]
     assert outcome.jobs["run_contention"].to_list() == [-2.0, pytest.approx(1.6), 0.0]
     assert outcome.jobs["run_spread"].to_list() == [0.0, 0.0, 0.0]
+
+
+def test_some_rows_of_a_simulation_keep_their_pairs() -> None:
+    jobs = {
+        "job_id": list("abc"),
+        "submit_time": [0.0] * 3,
+        "num_gpus": [2] * 3,
+        "duration": [50.0, 10.0, 20.0],
+    }
+    facts = {"model": ["other", "lm", "resnet"], "gpu_memory_mib": [900.0, 100.0, 100.0]}
+    pair = {"model": "lm", "gpu_type": "V100", "gpus": 0, "servers": 0, "rate": 0.8}
+    tables = pl.DataFrame([{**pair, "partner": "resnet", "partner_rate": 0.5}])
+    whole = ringbco.Simulation(
+        pl.DataFrame(jobs | facts), "1x2", model="fixed", jobs_per_gpu=2, tables=tables
+    )
+    part = whole._part(np.array([1, 2], np.uint32), "two of three")
+    part.advance()
+    both(part.state)
+    assert part.state.pair(0, 1) == (0.8, 0.5)
+    while part.advance():
+        pass
+    # 12.5 s together, in which resnet does 6.25 of its 20.
+    assert part.outcome().jobs["finish_time"].to_list() == [12.5, 26.25]
