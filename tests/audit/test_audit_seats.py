@@ -103,13 +103,13 @@ def test_what_is_wrong_with_seats(
     assert any(found == code and said in text for found, text in findings), findings
 
 
-def test_a_seat_that_nobody_holds_is_over(outcome: ringbco.Outcome) -> None:
+def test_an_empty_seat_is_over(outcome: ringbco.Outcome) -> None:
     """As c did, late, after a and b had left."""
     late = ringbco.replay(JOBS.with_columns(submit_time=pl.col("submit_time") * 100.0), "3x4", **OPTIONS)
     assert late.allocations is not None
     one = late.allocations.with_columns(seat=pl.lit(0, pl.UInt32), server=pl.lit(0, pl.UInt32))
     findings = told(dataclasses.replace(late, allocations=one), JOBS)
-    assert any("which nobody holds since" in text for _, text in findings), findings
+    assert any("which is empty since" in text for _, text in findings), findings
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class Stays(NamedTuple):
 
 
 def taken_from(seat: Ints | None, place: Ints, start: Floats, end: Floats) -> Floats:
-    """From when on each row takes GPUs of a place that nobody else on its seat has."""
+    """From when on each row takes GPUs of a place that no other job on its seat has."""
     if seat is None:
         return start
     own = np.flatnonzero(seat != NONE)
@@ -130,7 +130,7 @@ def _company(facts: Facts, stays: Stays) -> Iterator[tuple[int, str]]:
         if stays.seat[at] != seat:
             seat, there, until = int(stays.seat[at]), [], stays.end[at]
         if start > until:
-            yield at, f"sits down on seat {seat}, which nobody holds since {number(until)} s"
+            yield at, f"sits down on seat {seat}, which is empty since {number(until)} s"
         until = max(until, stays.end[at])
         there = [*(other for other in there if stays.end[other] >= start), at]
         on = [other for other in there if stays.end[other] > start]
@@ -147,7 +147,7 @@ def _company(facts: Facts, stays: Stays) -> Iterator[tuple[int, str]]:
 
 
 def _memory(facts: Facts, stays: Stays) -> tuple[Floats, Floats]:
-    """MiB that each stay needs of a GPU, and that its GPUs have; NaN and infinite where nobody says it."""
+    """MiB that each stay needs of a GPU, and that its GPUs have; NaN and infinite where unknown."""
     frame, cluster = facts.table.frame, facts.cluster
     needs, has = np.full(stays.job.size, np.nan), np.full(stays.job.size, np.inf)
     if "gpu_memory_mib" not in frame.columns or cluster.server_types is None:

@@ -57,7 +57,7 @@ def _counts(outcome: Outcome, viewport: Viewport) -> dict[str, pl.DataFrame]:
 def gangs(outcome: Outcome) -> pl.DataFrame:
     """One row per stay, in order: job_id, stay, waits (s, since when its job waits), start and end_time.
 
-    Also num_gpus, num_servers, seat (null for none), taken (from when on nobody else has its GPUs, s), unit,
+    Also num_gpus, num_servers, seat (null for none), taken (from when on no other job has its GPUs, s), unit,
     asks, held and spans. asks and held are GPUs times unit, which is 1;
     where jobs share GPUs they are thousandths of one, and unit is how many a GPU of the job counts. Jobs that
     were ended before they were done are among them. Of those the result does not tell what they asked for: it

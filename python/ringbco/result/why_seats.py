@@ -1,4 +1,4 @@
-"""With whom a job sat on the same GPUs, and why nobody was its partner (docs/lucid.md)."""
+"""With whom a job sat on the same GPUs, and why no job was its partner (docs/lucid.md)."""
 
 from __future__ import annotations
 
