@@ -70,9 +70,10 @@ def check_seats(check: Check, facts: Facts) -> None:
         job=stays.job,
         time=stays.start,
     )
-    check.looked_at += stays.job.size
-    for at, says in _company(facts, stays):
-        check.fail(says, job=facts.id(stays.job[at]), time=float(stays.start[at]))
+    for at, faults in _company(facts, stays):
+        check.looked_at += 1
+        for says in faults:
+            check.fail(says, job=facts.id(stays.job[at]), time=float(stays.start[at]))
 
 
 def _stays(facts: Facts, seat: Ints) -> tuple[Stays, Bools]:
@@ -118,8 +119,8 @@ def _rows(facts: Facts, seat: Ints) -> _Rows:
     return _Rows(rows.seat, rows.job, rows.stay, rows.server, rows.gpu, rows.start, rows.end)
 
 
-def _company(facts: Facts, stays: Stays) -> Iterator[tuple[int, str]]:
-    """Who may not have sat down where others were; seat by seat, as most have one job only."""
+def _company(facts: Facts, stays: Stays) -> Iterator[tuple[int, list[str]]]:
+    """The stays on seats of several, seat by seat, with what kept each from sitting down there."""
     count = np.bincount(stays.seat, minlength=1)
     needs, has = _memory(facts, stays)
     below = facts.options.get("policy") == "lucid"
@@ -129,21 +130,24 @@ def _company(facts: Facts, stays: Stays) -> Iterator[tuple[int, str]]:
         start = stays.start[at]
         if stays.seat[at] != seat:
             seat, there, until = int(stays.seat[at]), [], stays.end[at]
+        faults: list[str] = []
         if start > until:
-            yield at, f"sits down on seat {seat}, which is empty since {number(until)} s"
+            faults.append(f"sits down on seat {seat}, which is empty since {number(until)} s")
         until = max(until, stays.end[at])
         there = [*(other for other in there if stays.end[other] >= start), at]
         on = [other for other in there if stays.end[other] > start]
         if len(on) > facts.jobs_per_gpu:
-            yield at, f"is one of {len(on)} jobs on seat {seat}; jobs_per_gpu is {facts.jobs_per_gpu}"
+            faults.append(f"is one of {len(on)} jobs on seat {seat}; jobs_per_gpu is {facts.jobs_per_gpu}")
         elastic = facts.least[stays.job[at]] != facts.most[stays.job[at]]
         if elastic and any(stays.start[other] < start for other in on):
-            yield at, f"is elastic, and sits down on seat {seat} beside others"
+            faults.append(f"is elastic, and sits down on seat {seat} beside others")
         needed = float(needs[on].sum())
         full = needed > has[at] or (below and needed == has[at])
         if full and len(on) > 1 and not np.isnan(needs[there]).any():
             wanted = f"{'less than' if below else 'at most'} {number(has[at])}"
-            yield at, f"needs {number(needed)} MiB of a GPU with the others on seat {seat}; expected {wanted}"
+            told = f"needs {number(needed)} MiB of a GPU with the others on seat {seat}"
+            faults.append(f"{told}; expected {wanted}")
+        yield at, faults
 
 
 def _memory(facts: Facts, stays: Stays) -> tuple[Floats, Floats]:
