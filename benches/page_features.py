@@ -76,13 +76,20 @@ class Ranked(ringbco.RankPolicy):
 
 
 class Deciding(ringbco.Policy):
-    """Whoever fits starts."""
+    """Whoever fits starts, if need be beside another."""
 
     resizes: ClassVar[bool] = False
 
     def decide(self, state: ringbco.State) -> None:
         """Tries all that wait."""
         state.start(state.waiting, strict=False)
+        for row in state.waiting:
+            for other in state.started:
+                try:
+                    state.start(row, beside=other)
+                    break
+                except ringbco.DecisionError:  # not there, or nowhere without --jobs-per-gpu
+                    continue
 
 
 def _frame(**columns: list[Any]) -> pl.DataFrame:
@@ -102,6 +109,10 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ({"gpu_type": "a"}, {"gpu_type": "a"}),
     ),
     "shares": Feature({"gpu_share": [0.5, None] * 4}),
+    "seats": Feature(
+        {"estimated_duration": [30.0] * 8, "colocation_score": [0, 1] * 4},
+        {"jobs_per_gpu": 2, "interference": 0.5},
+    ),
     "pods": Feature({"gpus_per_pod": [1, 2] * 3 + [1, 1]}),
     "outages": Feature({}, {"outages": _frame(server=[0], down_at=[15.0], up_at=[60.0])}),
     "drains": Feature({}, {"outages": _frame(server=[0], down_at=[15.0], up_at=[60.0], kind=["drain"])}),
@@ -211,10 +222,11 @@ def replayed(policy: Any) -> Run:
 
 
 def followed(feature: Feature, work: Path, audited: bool) -> None:
-    """Follows the decisions of fifo."""
+    """Follows the decisions of fifo, or of lucid where jobs may sit together."""
     jobs = jobs_of(feature)
     options = {**feature.options, "decisions": True}
-    ringbco.replay(jobs, work / "cluster.toml", policy="fifo", **options).write(work / "log")
+    policy = "lucid" if "jobs_per_gpu" in options else "fifo"
+    ringbco.replay(jobs, work / "cluster.toml", policy=policy, **options).write(work / "log")
     log = f"log:{work / 'log' / 'decisions.parquet'}"
     outcome = ringbco.replay(jobs, work / "cluster.toml", policy=log, **feature.options)
     assert not audited or ringbco.audit(outcome, jobs) == []
@@ -230,7 +242,7 @@ def called(function: Callable[..., Any]) -> Run:
 
 
 ROWS: Final[Mapping[str, Run]] = {
-    **{name: replayed(name) for name in ("fifo", "srtf", "afs", "sia", "gavel", "allox", "repack")},
+    **{name: replayed(name) for name in ("fifo", "srtf", "afs", "sia", "gavel", "allox", "repack", "lucid")},
     "custom `KeyPolicy`": replayed(Keyed),
     "custom `RankPolicy`": replayed(Ranked),
     "custom `Policy`": replayed(Deciding),

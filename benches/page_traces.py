@@ -75,7 +75,7 @@ CELLS: Final = {
 
 def runs() -> dict[str, dict[str, Any]]:
     """By what a row is called: the options. Who resizes gives rigid jobs nothing that srtf does not."""
-    without = ("resizes", "by deadlines", "as recorded")
+    without = ("resizes", "by deadlines", "as recorded", "pairs")
     of = [policy for policy in presets() if not any(map(policy.is_, without))]
     return {policy.name: {"policy": policy.name} for policy in of} | {EXACT: ORACLE}
 

@@ -162,6 +162,8 @@ pub struct Row {
     pub num_gpus: u32,
     /// Which GPU of the server, where jobs may hold shares.
     pub gpu: u32,
+    /// The job on whose GPUs a job starts, as a row of the table.
+    pub beside: u32,
     /// What caused it: the row of the evicting job, or of the outage.
     pub by: u32,
     /// The service that evicts, or whose replica it is.
@@ -185,6 +187,7 @@ impl Row {
             server: NONE,
             num_gpus: 0,
             gpu: NONE,
+            beside: NONE,
             by: NONE,
             service: NONE,
             replica: NONE,
@@ -318,6 +321,8 @@ impl DecisionLog {
                 "a replica has its service and its number there".to_owned()
             } else if row.verb == Verb::Evicted && row.service == NONE && row.by as usize >= jobs {
                 "an eviction names the job, or the service, that gets the GPUs".to_owned()
+            } else if row.beside != NONE && row.beside as usize >= jobs {
+                "it starts beside a job that the table does not have".to_owned()
             } else {
                 before = row.time;
                 continue;

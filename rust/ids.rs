@@ -6,6 +6,9 @@
 /// A whole GPU, in thousandths.
 pub const MILLI_GPU: u32 = 1000;
 
+/// Stands for no seat.
+pub(crate) const NO_SEAT: u32 = u32::MAX;
+
 macro_rules! id {
     ($(#[$doc:meta])+ $name:ident) => {
         $(#[$doc])+

@@ -53,6 +53,8 @@ pub(crate) struct ClusterOutcome {
     /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither is possible.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
+    /// Whether a job ever held the same GPUs as another. Empty where that is impossible.
+    pub(crate) seated: Vec<bool>,
     /// The results of trials.
     pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
@@ -86,6 +88,7 @@ impl ClusterOutcome {
             stay_log: StayLog::default(),
             refused: Vec::new(),
             ended: Vec::new(),
+            seated: Vec::new(),
             climbing: Climbing::default(),
             asleep: Vec::new(),
             drained: Vec::new(),
@@ -109,7 +112,13 @@ impl ClusterOutcome {
     /// Converts clock time to seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
-        for times in [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end] {
+        for times in [
+            &mut self.start,
+            &mut self.finish,
+            &mut allocations.start,
+            &mut allocations.end,
+            &mut allocations.busy_from,
+        ] {
             times.iter_mut().for_each(|t| *t = seconds(*t));
         }
         self.log.rows.iter_mut().for_each(|row| row.time = seconds(row.time));
@@ -173,6 +182,8 @@ pub struct Outcome {
     pub refused: Vec<bool>,
     /// Whether a verb ended it; then `kept` is `false` too. Empty where that is impossible.
     pub ended: Vec<bool>,
+    /// Whether it ever held the same GPUs as another job. Empty where that is impossible.
+    pub seated: Vec<bool>,
     /// Added run time from GPU types other than the recorded one, s; negative on faster ones. Empty where all GPUs are
     /// alike.
     pub on_types: Vec<f64>,
@@ -232,6 +243,8 @@ pub struct Knows {
     pub outages: bool,
     /// Jobs may be evicted.
     pub room: bool,
+    /// Jobs may hold the same GPUs.
+    pub seats: bool,
     /// They lose work then, or by outages.
     pub losses: bool,
     /// Jobs may hold other numbers of GPUs than they request.
@@ -320,6 +333,8 @@ pub(crate) struct Span {
     pub(crate) seen: f64,
     pub(crate) start: f64,
     pub(crate) finish: f64,
+    /// From when on its GPUs are not those of another job already.
+    pub(crate) busy_from: f64,
     /// GPUs requested while it waits, and GPUs held while it runs; thousandths of one where the table has shares.
     pub(crate) asks: u32,
     pub(crate) num_gpus: u32,
@@ -371,12 +386,17 @@ pub(crate) fn course(
     let times = sample_times(from, to, step)?;
     let (mut submitted, mut started, mut finished) = (Changes::at(&times), Changes::at(&times), Changes::at(&times));
     spans.for_each(|span| {
-        let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.start).max(0.0);
+        let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.busy_from).max(0.0);
         held.all += until(last_of_all);
         held.by_cluster[span.cluster as usize] += until(last[span.cluster as usize]);
         let (asks, num_gpus, spanning) = (i64::from(span.asks), i64::from(span.num_gpus), i64::from(span.spanning));
         submitted.note(span.seen, [1, asks]);
-        started.note(span.start, [1, num_gpus, spanning, asks]);
+        if span.busy_from == span.start {
+            started.note(span.start, [1, num_gpus, spanning, asks]);
+        } else {
+            started.note(span.start, [1, 0, spanning, asks]);
+            started.note(span.busy_from, [0, num_gpus, 0, 0]);
+        }
         finished.note(span.finish, [1, num_gpus, spanning]);
     });
     held.all /= units;
@@ -419,6 +439,7 @@ mod tests {
             seen: submit,
             start,
             finish,
+            busy_from: start,
             asks: num_gpus,
             num_gpus,
             spanning,
@@ -444,6 +465,7 @@ mod tests {
             seen: submit,
             start,
             finish,
+            busy_from: start,
             asks: num_gpus,
             num_gpus,
             spanning: false,

@@ -131,6 +131,7 @@ class _Log(TypedDict):
     num_gpus: NDArray[np.uint32]
     gpu: NDArray[np.uint32]
     by: NDArray[np.uint32]
+    beside: NDArray[np.uint32]
     service: NDArray[np.uint32]
     replica: NDArray[np.uint32]
     cause: NDArray[np.uint8]
@@ -152,6 +153,15 @@ class _Rates(TypedDict):
     model_of: NDArray[np.uint32]
     table: SpeedTable
 
+@type_check_only
+class _Pairing(TypedDict):
+    memory: NDArray[np.float64]
+    estimate: NDArray[np.float64]
+    score: NDArray[np.uint32]
+    model: NDArray[np.uint32]
+    facts: tuple[list[float], list[tuple[Any, ...]]]
+    """MiB of a GPU of each type; of each pair both models, type, GPUs, servers and both rates."""
+
 # <!-- made: stub of job columns -->
 @type_check_only
 class _JobColumns(TypedDict):
@@ -166,6 +176,7 @@ class _JobColumns(TypedDict):
     noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     rates: NotRequired[_Rates | None]
+    pairing: NotRequired[_Pairing | None]
     intensity: NotRequired[NDArray[np.float64] | None]
     shares: NotRequired[NDArray[np.uint32] | None]
     priority: NotRequired[NDArray[np.int32] | None]
@@ -337,6 +348,7 @@ class Course:
     def jobs(self) -> int: ...
     def waiting(self) -> NDArray[np.uint32]: ...
     def running(self) -> NDArray[np.uint32]: ...
+    def started(self) -> NDArray[np.uint32]: ...
     def arrival_times(self) -> NDArray[np.float64]: ...
     def news(self) -> list[NDArray[np.uint32]]:
         """Rows that arrived, that were done, and whose server failed, since the last decision."""
@@ -368,6 +380,9 @@ class Course:
         strict: bool,
     ) -> int: ...
     def start_on(self, row: int, parts: list[tuple[int, int]]) -> None: ...
+    def start_beside(self, row: int, other: int) -> None: ...
+    def beside(self, row: int) -> NDArray[np.uint32]: ...
+    def pair(self, row: int, other: int) -> list[float] | None: ...
     def start_on_gpus(self, row: int, gpus: list[tuple[int, int]]) -> None: ...
     def evict_for(self, row: int) -> bool: ...
     def stop(self, rows: NDArray[np.uint32]) -> None: ...

@@ -11,6 +11,7 @@ mod idle;
 mod loss;
 mod network;
 mod pods;
+mod seats;
 mod shares;
 mod tiers;
 mod times;
@@ -155,7 +156,7 @@ pub(crate) struct Cluster {
     pub(crate) idle: Vec<u32>,
     /// Total number of idle GPUs.
     pub(crate) total_idle: u64,
-    /// Number of changes of what is idle.
+    /// Number of changes of what is idle, and of U.
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,

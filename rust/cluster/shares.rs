@@ -200,6 +200,13 @@ impl Shares {
         emptied
     }
 
+    /// Gives what a job holds to another.
+    pub(super) fn rename(&mut self, from: Job, to: Job) {
+        if let Some(held) = self.held.remove(&from) {
+            self.held.insert(to, held);
+        }
+    }
+
     /// Hides the rest of a server's partly held GPUs.
     pub(super) fn cover(&mut self, server: Server) {
         for gpu in self.first[server.index()]..self.first[server.index() + 1] {

@@ -217,6 +217,16 @@ impl GpuTimes {
         self.update_least(server);
     }
 
+    /// Adds time to U of the GPUs of an owner on a server, s.
+    pub(super) fn book(&mut self, server: Server, owner: Job, time: f64) {
+        for gpu in self.gpus(server) {
+            if self.owner[gpu] == owner {
+                self.time[gpu] += time;
+            }
+        }
+        self.touched(server);
+    }
+
     /// Gives a GPU another owner.
     pub(super) fn set_owner(&mut self, server: Server, gpu: usize, owner: Job) {
         self.owner[gpu] = owner;

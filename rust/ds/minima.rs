@@ -18,6 +18,11 @@ impl Minima {
         Self { leaves, minima: vec![f64::INFINITY; 2 * leaves] }
     }
 
+    /// Returns the number of places.
+    pub(crate) fn places(&self) -> usize {
+        self.leaves
+    }
+
     pub(crate) fn set(&mut self, place: usize, value: f64) {
         let mut at = self.leaves + place;
         self.minima[at] = value;

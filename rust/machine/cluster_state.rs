@@ -20,6 +20,7 @@ use super::quota_usage::QuotaUsage;
 use super::rollback::Rollback;
 use super::saves;
 use super::searches::Searches;
+use super::seats::Seats;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep, may_pause};
 use super::stays::Stay;
@@ -62,6 +63,10 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) loads: Option<Box<Loads>>,
     /// Shares on one GPU, where they slow each other down.
     pub(super) co_location: Option<Box<CoLocation>>,
+    /// Who sits on the same GPUs, where several jobs may.
+    pub(super) seats: Option<Box<Seats>>,
+    /// Number of stays that have begun.
+    pub(super) begun: u32,
     /// Sum of p_j over the spanning jobs, and since when it has been so.
     pub(super) contention_sum: u64,
     pub(super) contention_since: f64,
@@ -181,6 +186,8 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             ),
             loads: None,
             co_location: interferes.then(|| Box::new(CoLocation::new(setting.server_gpus, options.interference))),
+            seats: Self::seats_of(options),
+            begun: 0,
             contention_sum: 0,
             contention_since: 0.0,
             dirty: Vec::new(),
@@ -217,6 +224,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             fault: None,
             out: ClusterOutcome {
                 pauses,
+                seated: if options.jobs_per_gpu() > 1 { vec![false; jobs.len()] } else { Vec::new() },
                 stay_log: StayLog {
                     types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())],
                     ..StayLog::default()
@@ -280,6 +288,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
+        let guest = self.guest_time(slot);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
@@ -305,8 +314,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             // coarse, a stay may have ended at the instant of its start, for example at a rung.
             let again = self.progress.as_ref().is_some_and(|progress| progress.ended[j] == self.now);
             let pauses = stay.from > stay.start || saving > 0.0;
-            let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again;
-            if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
+            let alone = guest == 0.0;
+            let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again && alone;
+            if self.outside || self.seats.is_some() || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.wait_causes[j];
                 if self.progress.is_some() {
                     self.out.wait_causes[j] = (0.0, 0.0); // later waits belong to the next stay
@@ -322,6 +332,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
                     from: stay.from,
                     end: self.now,
                     saving,
+                    guest,
                     kept,
                     lost: 0.0,
                     lost_time: 0.0,
@@ -337,15 +348,21 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             if self.jobs.shares.is_none() {
                 self.out.allocations.push(job, &stay.parts, stay.start, self.now);
             } else {
-                let (gpus, share) = self.cluster.held(job, stay.gpu_type);
-                self.out.allocations.push_gpus(job, &gpus, share % MILLI_GPU, stay.start, self.now);
+                let gpu_type = stay.gpu_type;
+                let (gpus, share) = self.cluster.held(self.holder_of(slot), gpu_type);
+                let start = self.stays[slot.index()].start;
+                self.out.allocations.push_gpus(job, &gpus, share % MILLI_GPU, start, self.now);
+            }
+            if self.seats.is_some() {
+                let stay = &self.stays[slot.index()];
+                self.out.allocations.push_seat(stay.seat, stay.hosts_from.min(self.now));
             }
         }
         let servers = &mut self.out.num_servers[j];
         *servers = (*servers).max(num_servers);
         if num_servers > 1 {
             let most = &mut self.out.max_contention[j];
-            *most = (*most).max(stay.largest_contention);
+            *most = (*most).max(self.stays[slot.index()].largest_contention);
             self.tell_crossing(slot);
         }
         if self.eviction_delay.is_some() {
@@ -360,16 +377,19 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         self.forget_end(slot);
         let stay = &self.stays[slot.index()];
         let (job, contention) = (stay.job, stay.contention);
-        self.cluster.release(job, &stay.parts);
-        if self.is_on_draining(slot) {
-            self.note_given_back(slot);
-        }
-        let stay = &self.stays[slot.index()];
-        if let Some(sleep) = &mut self.sleep {
-            sleep.give_back(&stay.parts, self.now, self.clock);
+        if self.seats.is_none() || self.hand_over(slot) {
+            let stay = &self.stays[slot.index()];
+            self.cluster.release(job, &stay.parts);
+            if self.is_on_draining(slot) {
+                self.note_given_back(slot);
+            }
+            let stay = &self.stays[slot.index()];
+            if let Some(sleep) = &mut self.sleep {
+                sleep.give_back(&stay.parts, self.now, self.clock);
+            }
         }
         if self.preemptible.is_some() {
-            let num_gpus = stay.gpus();
+            let num_gpus = self.stays[slot.index()].gpus();
             self.on_end(slot);
             self.let_go(job, num_gpus);
         }
@@ -386,6 +406,9 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         if let Some(co_location) = &mut self.co_location {
             co_location.leave(slot);
         }
+        if self.seats.is_some() {
+            self.stand_up(slot);
+        }
         self.stays[slot.index()].parts.clear();
         self.free.push(slot);
     }
@@ -393,6 +416,16 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     /// Updates contention, pace and end of the stays whose servers changed. No other function changes an end.
     pub(super) fn settle(&mut self) {
         self.settle_shares();
+        if self.seats.is_some() {
+            let met = self.meet_seats();
+            self.settle_links();
+            return self.settle_seats(&met);
+        }
+        self.settle_links();
+    }
+
+    /// Does the same for the spanning stays alone.
+    fn settle_links(&mut self) {
         if self.link_contention.is_settled() {
             return;
         }

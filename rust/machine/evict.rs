@@ -11,6 +11,7 @@ use super::cluster_state::ClusterState;
 use super::maintenance::MaintenanceWindows;
 use super::preemptible::{Evictable, Preemptible};
 use super::quota_usage::Claimant;
+use super::seats::Leaving;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::options::Victims;
@@ -35,6 +36,8 @@ pub(super) struct Victim {
     slot: Slot,
     tier: u32,
     gpus: u32,
+    /// The seat of its GPUs, which come free with the last who sits there.
+    seat: u32,
     /// GPU-seconds of work that it loses.
     lost: f64,
     start: f64,
@@ -51,24 +54,29 @@ fn descending(time: f64) -> u64 {
 }
 
 impl Victim {
-    fn new(evictable: &Evictable, lost: f64, rule: Victims) -> Self {
+    fn new(evictable: &Evictable, seat: u32, lost: f64, rule: Victims) -> Self {
         let Evictable { slot, tier, gpus, start, row, .. } = *evictable;
         let turn = match rule {
             Victims::Least => [ascending(lost), u64::from(gpus), descending(start)],
             Victims::Youngest => [descending(start), u64::from(gpus), 0],
         };
-        Self { turn: (Reverse(tier), turn, row), slot, tier, gpus, lost, start }
+        Self { turn: (Reverse(tier), turn, row), slot, tier, gpus, seat, lost, start }
     }
 
     /// Returns what victims on a server cost, in their order.
-    fn cost(victims: &[(Self, u32)], rule: Victims, server: Server) -> Cost {
+    fn cost(victims: &[(Self, u32)], rule: Victims, server: Server, has_seats: bool) -> Cost {
         let all = || victims.iter().map(|(victim, _)| victim);
         let first = match rule {
             Victims::Least => ascending(all().map(|victim| victim.lost).sum::<f64>()),
             Victims::Youngest => descending(all().map(|victim| victim.start).fold(f64::INFINITY, f64::min)),
         };
         let highest = all().map(|victim| victim.tier).min().unwrap_or(u32::MAX);
-        (Reverse(highest), first, all().map(|victim| u64::from(victim.gpus)).sum(), victims.len(), server)
+        let gpus = |(at, victim): (usize, &Self)| {
+            // Those of a seat count once.
+            let again = has_seats && victims[..at].iter().any(|(before, _)| before.seat == victim.seat);
+            if again { 0 } else { u64::from(victim.gpus) }
+        };
+        (Reverse(highest), first, all().enumerate().map(gpus).sum(), victims.len(), server)
     }
 }
 
@@ -199,7 +207,7 @@ impl<S: Speed> ClusterState<'_, S> {
 
     fn victim(&self, evictable: &Evictable) -> Victim {
         let lost = if self.losses.evictions { f64::from(evictable.gpus) * self.unsaved(evictable.slot) } else { 0.0 };
-        Victim::new(evictable, lost, self.victims)
+        Victim::new(evictable, self.stays[evictable.slot.index()].seat, lost, self.victims)
     }
 
     /// Returns the server, of one GPU type or of all, where the victims of a gang cost least, and the victims there:
@@ -239,18 +247,24 @@ impl<S: Speed> ClusterState<'_, S> {
             let going = preemptible.on(server).iter().filter(|(evictable, _)| may(evictable));
             here.extend(going.map(|(evictable, count)| (self.victim(evictable), *count)));
             here.sort_unstable_by_key(|(victim, _)| victim.turn);
-            let enough = here.iter().position(|&(_, count)| {
-                idle += count;
+            let (seats, mut leaving) = (self.seats.as_deref(), Leaving::default());
+            let enough = here.iter().position(|&(victim, count)| {
+                idle += if leaving.leave(seats, victim.seat) { count } else { 0 };
                 idle >= num_gpus
             });
             let Some(last) = enough else { continue };
             here.truncate(last + 1);
             for at in (0..here.len()).rev() {
-                if idle - here[at].1 >= num_gpus {
-                    idle -= here.remove(at).1;
+                let (victim, count) = here[at];
+                let lacks = if leaving.stay(seats, victim.seat) { count } else { 0 };
+                if idle - lacks >= num_gpus {
+                    idle -= lacks;
+                    here.remove(at);
+                } else {
+                    leaving.leave(seats, victim.seat);
                 }
             }
-            let cost = Victim::cost(&here, self.victims, server);
+            let cost = Victim::cost(&here, self.victims, server, seats.is_some());
             if least.is_none_or(|least| cost < least) {
                 least = Some(cost);
                 chosen.clear();
@@ -273,23 +287,32 @@ impl<S: Speed> ClusterState<'_, S> {
     ) -> Option<Vec<Slot>> {
         let mut probes = Probes::default();
         probes.copy(&self.cluster);
-        let mut chosen = Vec::new();
+        let (mut chosen, mut leaving) = (Vec::new(), Leaving::default());
         loop {
             let Reverse((_, slot)) = victims.pop()?;
-            let parts = seen(&self.stays[slot.index()].parts, self.windows.as_deref());
-            probes.give(&self.cluster, &parts);
+            let stay = &self.stays[slot.index()];
             chosen.push(slot);
+            if !leaving.leave(self.seats.as_deref(), stay.seat) {
+                continue;
+            }
+            probes.give(&self.cluster, &seen(&stay.parts, self.windows.as_deref()));
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 break;
             }
         }
         for at in (0..chosen.len()).rev() {
-            let parts = seen(&self.stays[chosen[at].index()].parts, self.windows.as_deref());
+            let stay = &self.stays[chosen[at].index()];
+            let parts = seen(&stay.parts, self.windows.as_deref());
+            if !leaving.stay(self.seats.as_deref(), stay.seat) {
+                chosen.remove(at);
+                continue;
+            }
             probes.take(&self.cluster, &parts);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, gang) {
                 chosen.remove(at);
             } else {
                 probes.give(&self.cluster, &parts);
+                leaving.leave(self.seats.as_deref(), stay.seat);
             }
         }
         Some(chosen)

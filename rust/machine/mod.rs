@@ -34,6 +34,8 @@ mod requests;
 mod rollback;
 mod saves;
 mod searches;
+mod seating;
+mod seats;
 mod services;
 mod sharing;
 mod sleep;
@@ -133,7 +135,7 @@ pub(crate) struct Machine<'a, P, S: Speed> {
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
-        let runs_through = setting.log.is_some_and(|log| log.runs_through);
+        let runs_through = setting.log.is_some_and(|log| log.runs_through) && setting.options.jobs_per_gpu() == 1;
         let state = ClusterState::new(setting, speed, P::STOPS && !runs_through, P::OUTSIDE);
         let mut machine = Self {
             policy,

@@ -215,6 +215,10 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn on_start(&mut self, slot: Slot) {
         let evictable = self.evictable(slot);
         let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
+        // Of a seat the first that stays keeps the GPUs, and the last that may go gives them.
+        let seat = self.stays[slot.index()].seat;
+        let seats = self.seats.as_mut().filter(|_| self.preemptible.is_some());
+        let keeps = !yields && seats.is_none_or(|seats| seats.hold_firm(seat));
         let stay = &self.stays[slot.index()];
         let parts = self.coming_free(&stay.parts);
         let Some(preemptible) = &mut self.preemptible else { return };
@@ -222,7 +226,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if lodges {
             preemptible.add(evictable, &stay.parts);
         }
-        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
+        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| keeps) {
             reclaimable.take(&self.cluster, &parts);
         }
     }
@@ -231,6 +235,9 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn on_end(&mut self, slot: Slot) {
         let evictable = self.evictable(slot);
         let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
+        let seat = self.stays[slot.index()].seat;
+        let seats = self.seats.as_mut().filter(|_| self.preemptible.is_some());
+        let gives = !yields && seats.is_none_or(|seats| seats.let_loose(seat));
         let stay = &self.stays[slot.index()];
         let parts = self.coming_free(&stay.parts);
         let Some(preemptible) = &mut self.preemptible else { return };
@@ -238,7 +245,7 @@ impl<S: Speed> ClusterState<'_, S> {
         if lodges {
             preemptible.remove(slot, evictable.tier, &stay.parts);
         }
-        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
+        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| gives) {
             reclaimable.give(&self.cluster, &parts);
         }
     }
@@ -276,6 +283,11 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(crate) fn makes_room(&self) -> bool {
         let reclaimable = self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref());
         reclaimable.is_some_and(|reclaimable| reclaimable.total() > self.cluster.idle_units())
+    }
+
+    /// Returns whether stays may ever make room for jobs.
+    pub(crate) fn makes_room_at_all(&self) -> bool {
+        self.evicts || self.quota_usage.is_some()
     }
 
     /// Forgets failed attempts: a protection ended, so they may succeed now.

@@ -4,6 +4,7 @@
 //! rises as time passes.
 
 use super::cluster_state::ClusterState;
+use super::seats::Leaving;
 use super::stays::Stay;
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
@@ -297,9 +298,12 @@ impl<S: Speed> ClusterState<'_, S> {
         job: Job,
     ) -> f64 {
         probes.copy(&self.cluster);
-        let mut ends = ends.peekable();
+        let (mut ends, mut leaving) = (ends.peekable(), Leaving::default());
         while let Some((end, slot)) = ends.next() {
-            probes.give(&self.cluster, &self.coming_free(&self.stays[slot.index()].parts));
+            let stay = &self.stays[slot.index()];
+            if leaving.leave(self.seats.as_deref(), stay.seat) {
+                probes.give(&self.cluster, &self.coming_free(&stay.parts));
+            }
             if ends.peek().is_none_or(|next| next.0 != end) && self.fits(probes, job) {
                 return f64::from_bits(end);
             }

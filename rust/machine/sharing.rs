@@ -39,6 +39,7 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn is_settled(&self) -> bool {
         self.link_contention.is_settled()
             && self.co_location.as_ref().is_none_or(|co_location| co_location.is_settled())
+            && self.seats.as_ref().is_none_or(|seats| seats.is_settled())
     }
 
     /// Returns the smallest share of a GPU that a running job holds; 1 if none holds a share.
@@ -51,7 +52,9 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(super) fn starved(&self) -> impl Iterator<Item = (Job, Job)> + '_ {
         let stalled = self.stays.iter().zip(0..).filter(|(stay, _)| stay.is_live() && stay.unit == f64::INFINITY);
         stalled.filter_map(|(stay, slot)| {
-            let other = self.co_location.as_ref()?.other(Slot::new(slot))?;
+            let slot = Slot::new(slot);
+            let shares = self.co_location.as_ref().and_then(|co_location| co_location.other(slot));
+            let other = shares.or_else(|| self.beside(slot).next())?;
             Some((stay.job, self.stays[other.index()].job))
         })
     }

@@ -131,9 +131,18 @@ impl Sleep {
                 (idle.until, idle.woken) = (now, by);
             }
             idle.stays += 1;
-            wakes |= idle.until == now && clock.seconds(now) - clock.seconds(idle.since) > self.after;
+            wakes |= self.wakes(&[(server, 0)], now, clock);
         }
         wakes
+    }
+
+    /// Returns whether one of those servers was asleep before this instant, although a stay that begins now holds GPUs
+    /// there.
+    pub(super) fn wakes(&self, parts: &[(Server, u32)], now: f64, clock: Clock) -> bool {
+        parts.iter().any(|&(server, _)| {
+            let idle = self.servers[server.index()];
+            idle.until == now && clock.seconds(now) - clock.seconds(idle.since) > self.after
+        })
     }
 
     /// Notes that a stay on those servers ends.

@@ -31,6 +31,11 @@ pub(crate) struct Stay<P> {
     /// `left` excludes.
     pub(super) part: f64,
     pub(super) head: f64,
+    /// Its number among the stays of the run, in the order in which they began.
+    pub(crate) order: u32,
+    /// Its seat, and from when on it hosts it (infinite while it is a guest), where jobs may hold the same GPUs.
+    pub(crate) seat: u32,
+    pub(super) hosts_from: f64,
     /// Time of a unit of work now, s, and units per slot.
     pub(super) unit: f64,
     pub(super) per_slot: f64,

@@ -17,7 +17,6 @@ use crate::outcome::Woken;
 use crate::record::{StayRecord, Why};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
-use crate::trace::Form;
 
 /// (server, GPUs), or (server, index of a GPU there).
 type Parts = Vec<(Server, u32)>;
@@ -106,7 +105,7 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Begins the stay of the job that was placed last. Returns its slot.
     #[inline(always)]
-    fn begin(&mut self, job: Job) -> Slot {
+    pub(super) fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // A job that gave up other GPUs at this instant has moved, whichever verbs were used.
@@ -117,6 +116,9 @@ impl<S: Speed> ClusterState<'_, S> {
         };
         let wakes = match &mut self.sleep {
             None => false,
+            Some(sleep) if self.seats.as_ref().is_some_and(|seats| seats.joining.is_some()) => {
+                sleep.wakes(&self.grant.parts, self.now, self.clock)
+            }
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
         let why = before.map(|rollback| if rollback.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
@@ -137,6 +139,8 @@ impl<S: Speed> ClusterState<'_, S> {
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
+        stay.order = self.begun;
+        self.begun += 1;
         (stay.contention, stay.largest_contention) = (0, 0);
         (stay.left, stay.saved) = (left, left);
         if self.clock.slot.is_some() {
@@ -166,6 +170,9 @@ impl<S: Speed> ClusterState<'_, S> {
                 co_location.join(slot, server, gpu);
             }
             self.meet(slot);
+        }
+        if self.seats.is_some() {
+            self.sit(slot);
         }
         let stay = &mut self.stays[slot.index()];
         // The pace of a spanning job is known only once its link contention is.
@@ -237,7 +244,8 @@ impl<S: Speed> ClusterState<'_, S> {
         let job = self.stays[slot.index()].job;
         let (parts, gpus) = self.held_by(slot);
         let rng = self.placer.rng();
-        if self.is_on_draining(slot) && !self.can_leave(slot, num_gpus) {
+        // Where others sit with it its own GPUs stay taken.
+        if (self.is_on_draining(slot) || self.beside(slot).next().is_some()) && !self.can_leave(slot, num_gpus) {
             return Err(slot);
         }
         self.interrupt(slot);
@@ -259,8 +267,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
         self.check_parts(job, parts)?;
+        let is_alone = self.beside(slot).next().is_none();
         for &(server, count) in parts {
-            let here = |part: &&(Server, u32)| part.0 == server && !self.is_draining(server);
+            let here = |part: &&(Server, u32)| is_alone && part.0 == server && !self.is_draining(server);
             let own = stay.parts.iter().find(here).map_or(0, |part| part.1);
             let idle = self.cluster.idle(server) + own;
             if count > idle {
@@ -271,7 +280,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.out.decisions += 1;
         self.note_shift(Verb::Resize, job, parts, true);
         self.interrupt(slot);
-        if own == parts {
+        if own == parts && is_alone {
             self.take_back(job, parts, &gpus);
         } else {
             self.take(job, parts);
@@ -285,7 +294,9 @@ impl<S: Speed> ClusterState<'_, S> {
         let stay = &self.stays[slot.index()];
         let (job, jobs, rng) = (stay.job, self.jobs, self.placer.rng());
         let (claim, mut pools) = (self.claim(job, num_gpus), self.cluster.clone());
-        pools.release(job, &stay.parts);
+        if self.beside(slot).next().is_none() {
+            pools.release(job, &stay.parts);
+        }
         let Self { placer, grant, .. } = self;
         let fits = jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(placer, gpu_type, &claim, grant));
         self.placer.set_rng(rng);
@@ -296,7 +307,7 @@ impl<S: Speed> ClusterState<'_, S> {
     fn held_by(&self, slot: Slot) -> (Parts, Parts) {
         let stay = &self.stays[slot.index()];
         let shares = self.jobs.shares.is_some();
-        let gpus = if shares { self.cluster.held(stay.job, stay.gpu_type).0 } else { Vec::new() };
+        let gpus = if shares { self.cluster.held(self.holder_of(slot), stay.gpu_type).0 } else { Vec::new() };
         (stay.parts.clone(), gpus)
     }
 
@@ -384,89 +395,12 @@ impl<S: Speed> ClusterState<'_, S> {
         let mut rollback = Rollback::of(stay, self.progress.as_ref(), self.limits.as_deref());
         (rollback.by_verb, rollback.was_over, rollback.was_protected) = (by_verb, was_over, was_protected);
         if self.jobs.shares.is_some() {
-            rollback.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
+            rollback.gpus = self.cluster.held(self.holder_of(slot), stay.gpu_type).0;
         }
         if let Some(progress) = &mut self.progress {
             progress.ended[stay.job.index()] = self.now;
         }
         self.rollback.push(rollback);
-    }
-
-    /// Removes the end of a job's latest stay from the record; the allocations have `rows` rows of it. Returns whether
-    /// the stay ended at a rung.
-    fn forget(&mut self, job: Job, rows: usize) -> bool {
-        if !self.out.allocations.job.is_empty() {
-            self.out.allocations.forget(job, rows);
-        }
-        // The job did not lose the GPUs it was given in between either.
-        let given_up = self.out.stay_log.records.iter_mut().rev().take_while(|records| records.end == self.now);
-        given_up
-            .filter(|records| records.job == job && records.num_gpus == 0)
-            .for_each(|records| records.why = Why::Void);
-        let Some(records) = self.out.stay_log.latest(job) else { return false };
-        let before = std::mem::replace(&mut records.why, Why::Void);
-        let rested = before == Why::Rung;
-        if let Some(protection) = self.protection.as_mut().filter(|_| records.end > records.start) {
-            protection.count(job, Some(before), Why::Void);
-        }
-        self.out.wait_causes[job.index()] = records.waited;
-        self.out.climbing.set_woke(job, records.woke);
-        rested
-    }
-
-    /// Continues the stay that ended at this instant if the job was placed on the same GPUs. Returns its slot.
-    #[cold]
-    fn resume_in_place(&mut self, job: Job) -> Option<Slot> {
-        let shares = self.jobs.shares.is_some();
-        let gpus = if shares { self.cluster.held(job, self.grant.gpu_type).0 } else { Vec::new() };
-        let at = self.rollback.iter().position(|rollback| {
-            rollback.stay.job == job && rollback.stay.parts == self.grant.parts && rollback.gpus == gpus
-        })?;
-        let rollback = self.rollback.swap_remove(at);
-        if !shares {
-            // The GPUs were never released: their U stays the same.
-            self.cluster.undo(job, &self.grant.parts);
-            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0, form: Form::default() };
-            self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
-        }
-        rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());
-        let rested = self.forget(job, if shares { gpus.len() } else { rollback.stay.parts.len() });
-        if let Some(sleep) = &mut self.sleep {
-            sleep.take(&rollback.stay.parts, Woken::ByJob(job), self.now, self.clock);
-        }
-        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
-        if slot.index() == self.stays.len() {
-            self.stays.push(Stay::default());
-        }
-        if rollback.stay.parts.len() > 1 {
-            self.out.links.forget(job);
-            self.link_contention.join(slot, rollback.stay.servers());
-            self.contention_sum += u64::from(rollback.stay.contention);
-        }
-        let num_gpus = rollback.stay.gpus();
-        self.stays[slot.index()] = rollback.stay;
-        if self.stays[slot.index()].parts.len() > 1 {
-            self.cross(slot);
-        }
-        if !rested {
-            self.set_end(slot);
-        }
-        if let Some(co_location) = &mut self.co_location
-            && self.jobs.share_of(job.index()) > 0
-        {
-            rollback.gpus.iter().for_each(|&(server, gpu)| co_location.join(slot, server, gpu));
-        }
-        self.hold_again(slot, job, num_gpus, rollback.was_over);
-        self.pend_no_longer(job);
-        self.out.stay_log.note_start(job, self.now);
-        if self.protection.is_some() {
-            self.protect(slot);
-        }
-        self.on_start(slot);
-        if rested {
-            self.go_on(slot);
-        }
-        Some(slot)
     }
 
     /// Refuses a job for good. Returns an error if it has run already.

@@ -35,6 +35,8 @@ registry!(
         Ranks => "ranks",
         /// It gives elastic jobs other GPUs than they ask for.
         Resizes => "resizes",
+        /// It starts jobs beside others, on the same GPUs.
+        Pairs => "pairs",
         /// It moves running jobs to make room for others.
         Moves => "moves",
         /// It protects a stay for twice the preempt cost, unless told otherwise.

@@ -148,10 +148,15 @@ options! {
             .of(Users::Given(&["requests"]))
             .panel(OUTPUT)
             .help("Write requests.parquet: replica, start, first token and finish of each request (docs/serving.md).");
+        /// The most jobs on the same GPUs; `None` for the policy's.
+        jobs_per_gpu: Option<u32> = None => Entry::integer("jobs-per-gpu", 1, 64)
+            .or("1; lucid: 2")
+            .panel(EXECUTION)
+            .help("The most jobs of whole GPUs that may hold the same GPUs: policies of one's own and lucid start jobs beside others (docs/lucid.md). 1: none do.");
         /// How much each other share of its GPU slows a job down.
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
-            .help("GPU shares: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1)) of its rate. Pairs measured side by side (model table) keep their measured rate.");
+            .help("GPU shares, and --jobs-per-gpu: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1)) of its rate. Pairs measured side by side (--tables) keep their measured rate.");
         /// What a resumed job pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")

@@ -23,6 +23,12 @@ impl Options {
         self.preempt_after.or((!self.is(Is::Protects)).then_some(0.0))
     }
 
+    /// Returns the most jobs on the same GPUs.
+    #[must_use]
+    pub fn jobs_per_gpu(&self) -> u32 {
+        self.jobs_per_gpu.unwrap_or(if self.is(Is::Pairs) { 2 } else { 1 })
+    }
+
     /// Checks the options, each by itself and then together.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! Invariant: all columns are of one length, and the rows of one stay are neighbours. For example, a job of 6 GPUs
 //! that ran on servers 0 and 1 has two rows with the same start and end.
 
-use crate::ids::{Job, Server};
+use crate::ids::{Job, NO_SEAT, Server};
+use std::collections::BTreeMap;
 
 /// Rows of the allocations: one per stay of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +24,10 @@ pub struct Allocations {
     pub gpu: Vec<u32>,
     /// Thousandths of that GPU, 0 for all of it; empty where `gpu` is.
     pub share: Vec<u32>,
+    /// The seat; empty where no two jobs hold the same GPUs. That of a share: the greatest number.
+    pub seat: Vec<u32>,
+    /// From when on the GPUs count as the job's: before that another job held them already, s. Empty where `seat` is.
+    pub busy_from: Vec<f64>,
     /// Which stay of the job, from 0; empty if each has one.
     pub stay: Vec<u32>,
 }
@@ -61,6 +66,12 @@ impl Allocations {
         }
     }
 
+    /// Adds the seat of a stay to the rows of it that were added last.
+    pub(crate) fn push_seat(&mut self, seat: u32, busy_from: f64) {
+        self.seat.resize(self.job.len(), seat);
+        self.busy_from.resize(self.job.len(), busy_from);
+    }
+
     /// Drops the latest rows of a job, as many as `rows`.
     pub(crate) fn forget(&mut self, job: Job, rows: usize) {
         let Some(last) = self.job.iter().rposition(|&of| of == job.number()) else { return };
@@ -72,8 +83,24 @@ impl Allocations {
         self.end.drain(rows.clone());
         if !self.gpu.is_empty() {
             self.gpu.drain(rows.clone());
-            self.share.drain(rows);
+            self.share.drain(rows.clone());
         }
+        if !self.seat.is_empty() {
+            self.seat.drain(rows.clone());
+            self.busy_from.drain(rows);
+        }
+    }
+
+    /// Numbers the seats that have rows anew: from 0, in the order in which they came to be.
+    fn number_seats(&mut self) {
+        let mut began: BTreeMap<u32, f64> = BTreeMap::new();
+        for (&seat, &start) in self.seat.iter().zip(&self.start).filter(|(seat, _)| **seat != NO_SEAT) {
+            began.entry(seat).and_modify(|time| *time = time.min(start)).or_insert(start);
+        }
+        let mut order: Vec<(u64, u32)> = began.into_iter().map(|(seat, time)| (time.to_bits(), seat)).collect();
+        order.sort_unstable();
+        let number: BTreeMap<u32, u32> = (0..).zip(order).map(|(number, (_, seat))| (seat, number)).collect();
+        self.seat.iter_mut().for_each(|seat| *seat = number.get(seat).copied().unwrap_or(NO_SEAT));
     }
 
     /// Sorts the rows by (job, stay, server). Those of a job come in order of its stays. `stays`: the jobs of stays
@@ -134,6 +161,11 @@ impl Allocations {
         if !self.gpu.is_empty() {
             sort(&mut self.gpu, &order);
             sort(&mut self.share, &order);
+        }
+        if !self.seat.is_empty() {
+            sort(&mut self.seat, &order);
+            sort(&mut self.busy_from, &order);
+            self.number_seats();
         }
         self
     }

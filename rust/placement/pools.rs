@@ -296,6 +296,22 @@ impl Pools {
         }
     }
 
+    /// Gives the GPUs that a job holds to another.
+    pub(crate) fn rename(&mut self, from: Job, to: Job, parts: &[(Server, u32)]) {
+        for &(server, _) in parts {
+            let (pool, own) = self.place(server);
+            self.pools[pool].rename(own, from, to);
+        }
+    }
+
+    /// Adds time to U of the GPUs that a job holds, s.
+    pub(crate) fn book(&mut self, holder: Job, parts: &[(Server, u32)], time: f64) {
+        for &(server, _) in parts {
+            let (pool, own) = self.place(server);
+            self.pools[pool].book(own, holder, time);
+        }
+    }
+
     /// Takes every GPU of a server, all of which are idle, for no job.
     pub(crate) fn close(&mut self, server: Server) {
         let (pool, own) = self.place(server);

@@ -43,6 +43,14 @@ impl<'a> Logged<'a> {
                 let holds = self.job_states.slot_of(job).is_some();
                 Err(if holds { "it holds GPUs already" } else { "it does not wait at that time" }.to_owned())
             }
+            Verb::Start if decision.row.beside != NONE => {
+                let slot = self.job_states.slot_of(Job::new(decision.row.beside));
+                let slot =
+                    slot.ok_or_else(|| "the job beside which it starts holds no GPUs at that time".to_owned())?;
+                state.may_not_sit(job, slot).map_or(Ok(()), Err)?;
+                self.job_states.set_running(job, state.start_beside(job, slot));
+                Ok(())
+            }
             Verb::Start => {
                 if decision.gpus.is_empty() {
                     state.place_at(job, &decision.parts)?;

@@ -27,12 +27,14 @@ macro_rules! policies {
 mod elastic;
 mod job_states;
 mod log;
+mod lucid;
 pub(crate) mod outside;
 pub(crate) mod queue;
 mod quotas;
 mod ranked;
 mod recorded;
 mod repack;
+mod seldom;
 
 use crate::error::Result;
 use crate::machine::{Machine, Policy, Watch};
@@ -43,6 +45,7 @@ use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, OneLevel, Queued, TwoLevels};
+use seldom::Seldom;
 
 /// Does something with the policy of some options, whatever its type.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -51,10 +54,11 @@ pub(crate) trait Visitor<'a, S: Speed> {
 }
 
 /// The policies with a preset that describe themselves, by family, in the order of the documentation.
-pub(crate) const FAMILIES: [&[Facts]; 4] = [ranked::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
+pub(crate) const FAMILIES: [&[Facts]; 5] =
+    [ranked::FACTS, lucid::FACTS, repack::FACTS, elastic::FACTS, recorded::FACTS];
 
 policies! { |setting, speed|
-    Logged<'_> => Logged::new(setting),
+    Logged<'_> => Seldom::Log(Box::new(Logged::new(setting))),
     Outside => Outside::new(setting),
 }
 
@@ -63,6 +67,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
     let preemptive = visit(setting, &speed, visitor)
         .or_else(|visitor| ranked::visit_lists(setting, &speed, visitor))
         .or_else(|visitor| ranked::visit(setting, &speed, visitor))
+        .or_else(|visitor| lucid::visit(setting, &speed, visitor))
         .or_else(|visitor| repack::visit(setting, &speed, visitor))
         .or_else(|visitor| elastic::visit(setting, &speed, visitor))
         .or_else(|visitor| recorded::visit(setting, &speed, visitor));

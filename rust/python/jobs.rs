@@ -7,8 +7,8 @@ use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::error::Error;
 use crate::ids::GpuType;
 use crate::trace::{
-    Chains, FairShares, FairUsers, Form, Forms, Jobs, Kind, Noise, OwnedQuotas, Quota, Range, RateTable, Rates,
-    Recorded, Trials, Types, job_columns,
+    Chains, FairShares, FairUsers, Form, Forms, Jobs, Kind, Noise, OwnedQuotas, PairFacts, PairRow, Pairing, Quota,
+    Range, RateTable, Rates, Recorded, Trials, Types, job_columns,
 };
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -144,6 +144,39 @@ impl<'a> Group<'a> for Rates<'a> {
     }
 }
 
+/// What seats read of jobs: memory, estimates, scores and models; the memory of GPU types, and what was measured of
+/// pairs.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PairingColumns<'py> {
+    memory: PyReadonlyArray1<'py, f64>,
+    estimate: PyReadonlyArray1<'py, f64>,
+    score: PyReadonlyArray1<'py, u32>,
+    model: PyReadonlyArray1<'py, u32>,
+    #[pyo3(from_py_with = pair_facts)]
+    facts: PairFacts,
+}
+
+fn pair_facts(given: &Bound<'_, PyAny>) -> PyResult<PairFacts> {
+    let (room, rows): (Vec<f64>, Vec<PairRow>) = given.extract()?;
+    Ok(PairFacts::new(room, &rows))
+}
+
+impl<'a> Group<'a> for Pairing<'a> {
+    type Given<'py> = PairingColumns<'py>;
+    const TYPE: &'static str = "_Pairing";
+
+    fn read(given: &'a PairingColumns<'_>) -> PyResult<Self> {
+        Ok(Self {
+            memory: given.memory.as_slice()?,
+            estimate: given.estimate.as_slice()?,
+            score: given.score.as_slice()?,
+            model: given.model.as_slice()?,
+            facts: &given.facts,
+        })
+    }
+}
+
 /// The columns of a decision log; verbs are positions in `verbs()`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -155,6 +188,7 @@ struct LogColumns<'py> {
     num_gpus: PyReadonlyArray1<'py, u32>,
     gpu: PyReadonlyArray1<'py, u32>,
     by: PyReadonlyArray1<'py, u32>,
+    beside: PyReadonlyArray1<'py, u32>,
     service: PyReadonlyArray1<'py, u32>,
     replica: PyReadonlyArray1<'py, u32>,
     cause: PyReadonlyArray1<'py, u8>,
@@ -288,6 +322,7 @@ impl JobColumns<'_> {
         let missing = || PyValueError::new_err("no such verb, or no such cause");
         let (server, num_gpus, gpu) = (log.server.as_slice()?, log.num_gpus.as_slice()?, log.gpu.as_slice()?);
         let (by, service, replica) = (log.by.as_slice()?, log.service.as_slice()?, log.replica.as_slice()?);
+        let beside = log.beside.as_slice()?;
         let (job, passes) = (log.job.as_slice()?, log.of_pass.as_slice()?);
         let (verbs, causes) = (log.verb.as_slice()?, log.cause.as_slice()?);
         let row = |(at, &time): (usize, &f64)| {
@@ -299,6 +334,7 @@ impl JobColumns<'_> {
                 num_gpus: num_gpus[at],
                 gpu: gpu[at],
                 by: by[at],
+                beside: beside[at],
                 service: service[at],
                 replica: replica[at],
                 cause: *Cause::ALL.get(usize::from(causes[at])).ok_or_else(missing)?,

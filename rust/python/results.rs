@@ -60,6 +60,7 @@ impl RunResult {
         log.of("gpus", rows, |row| row.num_gpus)?;
         log.of("gpu", rows, |row| row.gpu)?;
         log.of("by", rows, |row| row.by)?;
+        log.of("beside", rows, |row| row.beside)?;
         log.of("service", rows, |row| row.service)?;
         log.of("replica", rows, |row| row.replica)?;
         log.of("cause", rows, |row| row.cause as u8)?;
@@ -126,6 +127,9 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     }
     table.column("wait_gpus", std::mem::take(&mut outcome.wait_gpus))?;
     table.column("wait_fragmented", std::mem::take(&mut outcome.wait_fragmented))?;
+    if !outcome.seated.is_empty() {
+        table.column("seated", std::mem::take(&mut outcome.seated))?;
+    }
     if !outcome.on_types.is_empty() {
         table.column("on_types", std::mem::take(&mut outcome.on_types))?;
     }
@@ -150,6 +154,9 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     ];
     if outcome.knows.outages {
         columns.push(count("failures", &["failed"]));
+    }
+    if outcome.knows.seats {
+        columns.push(sum("guest_gpus", |own| own.guest_gpus));
     }
     if outcome.knows.losses {
         columns.push(sum("lost_work", |own| own.lost_time));
@@ -218,6 +225,9 @@ fn stays(py: Python<'_>, stays: Stays) -> PyResult<Bound<'_, PyDict>> {
     table.column("gpu_type", stays.gpu_type)?;
     table.column("pause", stays.pause)?;
     table.column("saving", stays.saving)?;
+    if !stays.busy_from.is_empty() {
+        table.column("busy_from", stays.busy_from)?;
+    }
     table.column("work", stays.work)?;
     table.column("lost", stays.lost)?;
     table.column("lost_time", stays.lost_time)?;
@@ -248,6 +258,10 @@ fn allocations(py: Python<'_>, rows: Allocations) -> PyResult<Bound<'_, PyDict>>
     table.column("gpu", rows.gpu)?;
     table.column("share", rows.share)?;
     table.column("stay", rows.stay)?;
+    if !rows.seat.is_empty() {
+        table.column("seat", rows.seat)?;
+        table.column("busy_from", rows.busy_from)?;
+    }
     Ok(table.0)
 }
 

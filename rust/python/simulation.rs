@@ -279,6 +279,27 @@ impl Course {
         self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
     }
 
+    /// Starts a waiting row on the GPUs of a running one, beside it.
+    fn start_beside(&mut self, py: Python<'_>, row: u32, other: u32) -> PyResult<()> {
+        self.0.start_beside(row, other).map_err(|error| refused(py, &error))
+    }
+
+    /// Returns the rows on the GPUs of a running one, in the order in which they started.
+    fn beside<'py>(&self, py: Python<'py>, row: u32) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.beside(row))
+    }
+
+    /// Returns the rates of two rows on the same GPUs, as fractions of those alone, should the first start beside the
+    /// other; None for rows of different virtual clusters.
+    fn pair(&self, row: u32, other: u32) -> Option<[f64; 2]> {
+        self.0.pair(row, other)
+    }
+
+    /// Returns the running rows in the order in which they started.
+    fn started<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.started())
+    }
+
     /// Starts waiting rows in turn, (row, [(server, GPUs)], type, GPUs): each there if that is idle, else where the placement
     /// puts it. Returns which of them ran then; `strict`: the first that finds no GPUs is the last that is tried.
     fn start_each(&mut self, py: Python<'_>, starts: Vec<StartAt>, strict: bool) -> PyResult<Vec<bool>> {

@@ -59,7 +59,9 @@ impl SumsByJob {
     /// Converts clock time to seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         for sums in &mut self.own {
-            for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
+            for time in
+                [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus, &mut sums.guest_gpus]
+            {
                 *time = seconds(*time);
             }
         }

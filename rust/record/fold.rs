@@ -21,6 +21,8 @@ pub struct Sums {
     pub held_gpus: f64,
     /// `paused` times GPUs.
     pub paused_gpus: f64,
+    /// Time as a guest times GPUs: others held these GPUs already.
+    pub guest_gpus: f64,
     /// Progress lost at the ends of stays, s.
     pub lost_time: f64,
     /// Added run time from spanning more than the fewest servers, without contention, s.
@@ -111,6 +113,7 @@ impl<S: Speed> Scale<'_, S> {
         let units = if self.jobs.share_of(job.index()) == 0 { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
         sums.held_gpus += units * held;
         sums.paused_gpus += units * paused;
+        sums.guest_gpus += units * records.guest;
         sums.lost_time += records.lost_time;
         sums.waited.0 += records.waited.0;
         sums.waited.1 += records.waited.1;
@@ -240,6 +243,7 @@ impl StayLog {
             {
                 *time = seconds(*time);
             }
+            records.guest = seconds(records.guest);
         }
         self.sums.convert_times(seconds);
     }

@@ -106,6 +106,8 @@ pub(crate) struct StayRecord {
     pub(crate) end: f64,
     /// Time spent on checkpoints.
     pub(crate) saving: f64,
+    /// Time as a guest on GPUs that another job held already, from its start on.
+    pub(crate) guest: f64,
     /// Work done in it that was kept, and work that was lost at its end.
     pub(crate) kept: f64,
     pub(crate) lost: f64,
@@ -131,6 +133,7 @@ impl StayRecord {
             from: now,
             end: now,
             saving: 0.0,
+            guest: 0.0,
             kept: 0.0,
             lost: 0.0,
             lost_time: 0.0,
@@ -139,9 +142,9 @@ impl StayRecord {
         }
     }
 
-    /// Returns whether it ran through without a pause, on that many GPUs.
+    /// Returns whether it ran through without a pause, on that many GPUs, and was nobody's guest.
     pub(crate) fn is_all_of_its_job(&self, num_gpus: u32) -> bool {
-        let rests = self.from > self.start || self.saving > 0.0;
+        let rests = self.from > self.start || self.saving > 0.0 || self.guest > 0.0;
         self.why == Why::Done && !rests && self.num_gpus == num_gpus
     }
 

@@ -27,6 +27,9 @@ pub struct Stays {
     pub pause: Vec<f64>,
     /// Time spent on checkpoints, s.
     pub saving: Vec<f64>,
+    /// From when on its GPUs count as its own: before that it is a guest on those of another job, s. Empty where no two
+    /// jobs hold the same GPUs.
+    pub busy_from: Vec<f64>,
     /// Work done in it, before any loss: iterations, or recorded seconds under `fixed`.
     pub work: Vec<f64>,
     /// The part of `work` lost at its end.
@@ -96,6 +99,8 @@ const BLOCK: usize = 1024;
 pub(crate) struct Tabled {
     columns: Stays,
     rows: Vec<Row>,
+    /// Whether jobs may hold the same GPUs.
+    seats: bool,
     /// The stay of the last row, and its number.
     last: Option<(StayRecord, u32)>,
 }
@@ -118,6 +123,7 @@ impl Stays {
             gpu_type: Vec::with_capacity(rows),
             pause: Vec::with_capacity(rows),
             saving: Vec::with_capacity(rows),
+            busy_from: Vec::new(),
             work: Vec::with_capacity(rows),
             lost: Vec::with_capacity(rows),
             lost_time: Vec::with_capacity(rows),
@@ -146,6 +152,7 @@ impl Once {
             from: self.start,
             end: self.finish,
             saving: 0.0,
+            guest: 0.0,
             kept: self.work,
             lost: 0.0,
             lost_time: 0.0,
@@ -157,8 +164,9 @@ impl Once {
 
 impl Tabled {
     /// Returns an empty table with room for that many rows.
-    pub(crate) fn for_stays(rows: usize) -> Self {
-        Self { columns: Stays::with_capacity(rows), rows: Vec::with_capacity(BLOCK), last: None }
+    /// `seats`: whether jobs may hold the same GPUs.
+    pub(crate) fn for_stays(rows: usize, seats: bool) -> Self {
+        Self { columns: Stays::with_capacity(rows), rows: Vec::with_capacity(BLOCK), seats, last: None }
     }
 
     /// Adds the stay of a job that ran through once. `submit`: when it was submitted, s. Returns the wait before it.
@@ -196,6 +204,9 @@ impl Tabled {
         add(&mut columns.gpu_type, rows, |row| row.records.gpu_type.number());
         add(&mut columns.pause, rows, |row| row.records.from.min(row.records.end) - row.records.start);
         add(&mut columns.saving, rows, |row| row.records.saving);
+        if self.seats {
+            add(&mut columns.busy_from, rows, |row| row.records.start + row.records.guest);
+        }
         add(&mut columns.work, rows, |row| (row.records.kept + row.records.lost) * row.unit);
         add(&mut columns.lost, rows, |row| row.records.lost * row.unit);
         add(&mut columns.lost_time, rows, |row| row.records.lost_time);

@@ -9,7 +9,7 @@ use super::parts::Part;
 use super::{Extras, logs};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
-use crate::ids::{GpuType, Job, Server};
+use crate::ids::{GpuType, Job, NO_SEAT, Server};
 use crate::machine::Clock;
 use crate::options::{Is, Model, Options};
 use crate::outcome::{
@@ -49,6 +49,7 @@ pub(crate) fn assemble(
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     let mut climbs = options.search.map(|_| Vec::new());
+    let mut seated = vec![false; if options.jobs_per_gpu() > 1 { n } else { 0 }];
     let mut serving = None;
     let mut link_logs = Vec::with_capacity(outcomes.len());
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
@@ -85,6 +86,9 @@ pub(crate) fn assemble(
         if let Some(crossings) = crossings.as_mut().filter(|_| !outcome.crossings.most.is_empty()) {
             crossings.take(&outcome.crossings, &part.rows);
         }
+        for (&row, &own) in part.rows.iter().zip(&outcome.seated) {
+            seated[row as usize] = own;
+        }
         if let Some(climbs) = &mut climbs {
             let own = |climb: &Climb| Climb { job: Job::new(part.rows[climb.job.index()]), ..*climb };
             climbs.extend(outcome.climbing.climbs.iter().map(own));
@@ -115,6 +119,10 @@ pub(crate) fn assemble(
         allocations.num_gpus.append(&mut own.num_gpus);
         allocations.gpu.append(&mut own.gpu);
         allocations.share.append(&mut own.share);
+        // Seats of clusters after one another; their order in time follows.
+        let last = allocations.seat.iter().filter(|&&seat| seat != NO_SEAT).max().map_or(0, |last| last + 1);
+        allocations.seat.extend(own.seat.iter().map(|&seat| if seat == NO_SEAT { seat } else { last + seat }));
+        allocations.busy_from.append(&mut own.busy_from);
         allocations.start.append(&mut own.start);
         allocations.end.append(&mut own.end);
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
@@ -143,7 +151,8 @@ pub(crate) fn assemble(
             work: if options.model == Model::Fixed { jobs.duration[row] } else { jobs.iterations[row] as f64 },
             waited: (0.0, 0.0),
         };
-        table = Some(stayed.tabled(jobs.submit, unit, once)).filter(|_| tells);
+        let seats = options.jobs_per_gpu() > 1;
+        table = Some(stayed.tabled(jobs.submit, unit, seats, once)).filter(|_| tells);
         for row in 0..n {
             let (too_few, fragmented) = stayed.sums.waited(row);
             (wait_gpus[row], wait_fragmented[row]) = (too_few as f32, fragmented as f32);
@@ -163,6 +172,7 @@ pub(crate) fn assemble(
             seen: before.map_or_else(|| seen(row), |before| if s.woke.is_nan() { before.end } else { s.woke }),
             start: s.start,
             finish: s.end,
+            busy_from: s.start + s.guest,
             asks: units[row],
             num_gpus: if jobs.share_of(row) > 0 { units[row] } else { s.num_gpus * jobs.units_per_gpu() as u32 },
             spanning: s.num_servers > 1,
@@ -176,6 +186,7 @@ pub(crate) fn assemble(
         seen: seen(j),
         start: start[j],
         finish: finish[j],
+        busy_from: start[j],
         asks: units[j],
         num_gpus: units[j],
         spanning: num_servers[j] > 1,
@@ -210,6 +221,7 @@ pub(crate) fn assemble(
         knows: Knows {
             outages: extras.side.outages.is_some(),
             room: extras.make_room(options),
+            seats: options.jobs_per_gpu() > 1,
             losses: extras.side.outages.is_some()
                 || options.evict_loses && extras.make_room(options)
                 || options.preempt_loses,
@@ -220,6 +232,7 @@ pub(crate) fn assemble(
         stays: table,
         refused,
         ended,
+        seated,
         on_types,
         asleep,
         drained,
@@ -309,8 +322,8 @@ impl Stayed {
 
     /// Tables every stay as a row, and adds every wait to the sums. `unit`: of work, in units of the table. `once`:
     /// the stay of a row that ran through, without its type and its wait.
-    fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
-        let mut table = Tabled::for_stays(self.records.len() + self.sums.len());
+    fn tabled(&mut self, submit: &[f64], unit: f64, seats: bool, once: impl Fn(usize) -> Once) -> crate::record::Stays {
+        let mut table = Tabled::for_stays(self.records.len() + self.sums.len(), seats);
         let mut at = 0;
         for (row, &submit) in submit.iter().enumerate() {
             let count = self.records[at..].iter().take_while(|records| records.job.index() == row).count();
@@ -341,7 +354,7 @@ impl Stayed {
 impl Extras<'_> {
     /// Returns whether stays are reported: one may end before its job is done, or makes checkpoints that take time.
     pub(crate) fn tell_stays(&self, options: &Options) -> bool {
-        let runs_through = self.log.is_some_and(|log| log.runs_through);
+        let runs_through = self.log.is_some_and(|log| log.runs_through) && options.jobs_per_gpu() == 1;
         (options.preemption.is_some() && !runs_through && !options.is(Is::AsRecorded))
             || self.side.outages.is_some()
             || self.make_room(options)

@@ -71,6 +71,9 @@ pub(super) fn deal_out(
         if row.verb == Verb::Evicted && row.service == NONE {
             own.by = number[row.by as usize];
         }
+        if row.beside != NONE {
+            own.beside = number[row.beside as usize];
+        }
         logs[home].rows.push(at);
         logs[home].log.rows.push(own);
     }
@@ -83,6 +86,7 @@ pub(super) fn append(log: &mut DecisionLog, own: &DecisionLog, part: &Part) {
     log.rows.extend(own.rows.iter().map(|row| Row {
         job: job(row.job),
         server: part.servers.get(row.server as usize).copied().unwrap_or(NONE),
+        beside: job(row.beside),
         by: if row.verb == Verb::Evicted { job(row.by) } else { row.by },
         ..*row
     }));

@@ -314,6 +314,17 @@ impl Course {
         })
     }
 
+    /// Returns the rows of the running jobs in the order in which their stays began.
+    #[must_use]
+    pub fn started(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => {
+            let live = machine.state.stays.iter().filter(|stay| stay.is_live());
+            let mut stays: Vec<(u32, Job)> = live.map(|stay| (stay.order, stay.job)).collect();
+            stays.sort_unstable();
+            self.rows(stays.into_iter().map(|(_, job)| job))
+        })
+    }
+
     /// Returns when each row arrives, s: NaN while that depends on the end of another job.
     #[must_use]
     pub fn arrival_times(&self) -> Vec<f64> {
@@ -387,8 +398,11 @@ impl Course {
     pub fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
         let Some(job) = self.job(row) else { return Vec::new() };
         let gpus = each!(self.machine.get(), machine => {
-            let stay = machine.state.stays.iter().find(|stay| stay.is_live() && stay.job == job);
-            stay.map_or_else(Vec::new, |stay| machine.state.cluster.held(job, stay.gpu_type).0)
+            let slot = machine.state.stays.iter().position(|stay| stay.is_live() && stay.job == job).map(Slot::at);
+            slot.map_or_else(Vec::new, |slot| {
+                let gpu_type = machine.state.stays[slot.index()].gpu_type;
+                machine.state.cluster.held(machine.state.holder_of(slot), gpu_type).0
+            })
         });
         gpus.into_iter().map(|(server, gpu)| (self.inputs.servers[server.index()], gpu)).collect()
     }

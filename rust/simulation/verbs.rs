@@ -113,6 +113,36 @@ impl Course {
         )
     }
 
+    /// Starts a waiting job on the GPUs of a running one, beside it.
+    ///
+    /// # Errors
+    /// A job that does not wait, or may not share those GPUs; then nothing has changed.
+    pub fn start_beside(&mut self, row: u32, other: u32) -> std::result::Result<(), Refused> {
+        let job = self.jobs_of(&[row], Verb::Start)?[0];
+        let other = self.jobs_of(&[other], Verb::Start)?[0];
+        self.act(
+            Verb::Start,
+            move |paused| outside!(paused, machine => machine.policy.start_beside(&mut machine.state, job, other)),
+        )
+    }
+
+    /// Returns the rows on the GPUs of a running one, in the order in which they started; none where no decision comes
+    /// from outside.
+    #[must_use]
+    pub fn beside(&self, row: u32) -> Vec<u32> {
+        let Some(job) = self.job(row) else { return Vec::new() };
+        let found = outside!(self.machine.get(), machine => machine.policy.beside(&machine.state, job));
+        self.rows(found.unwrap_or_default().into_iter())
+    }
+
+    /// Returns the rates of two rows on the same GPUs, as fractions of those alone, should the first start beside the
+    /// other; `None` for rows of different virtual clusters.
+    #[must_use]
+    pub fn pair(&self, row: u32, other: u32) -> Option<[f64; 2]> {
+        let (job, other) = (self.job(row)?, self.job(other)?);
+        outside!(self.machine.get(), machine => machine.policy.pair(&machine.state, job, other))
+    }
+
     /// Starts waiting jobs in turn: each on its place if that is idle, else where the placement puts it. Returns which of
     /// them ran then. `strict`: the first that finds no GPUs is the last that is tried.
     ///

@@ -31,6 +31,9 @@ pub(crate) trait Speed: Clone + Send {
     /// Whether the slot in which a pause ends yields work in its rest. If not, pauses take whole slots.
     const USES_REST_OF_SLOT: bool = false;
 
+    /// Whether rates are measured in iterations per second, so that those of pairs are, too.
+    const IS_MEASURED: bool = false;
+
     /// The inputs of a stay's rate besides its servers and its contention.
     type Pace: Copy + Default + Send + std::fmt::Debug;
 
@@ -63,6 +66,9 @@ pub(crate) trait Speed: Clone + Send {
     fn meet(&self, _pace: &mut Self::Pace, _other: Option<&Self::Pace>) -> bool {
         false
     }
+
+    /// Stores in a pace the measured rate of a job beside others on its GPUs; `None`: as alone.
+    fn run_at(&self, _pace: &mut Self::Pace, _rate: Option<f64>) {}
 
     /// Stores in the pace of a spanning job the bandwidth that a network of tiers gives it, bytes/s; 0: equation 7 does.
     fn feel(&self, _pace: &mut Self::Pace, _bandwidth: f64) {}

@@ -15,23 +15,21 @@ pub(crate) struct TableSpeed {
     pub(crate) table: Arc<RateTable>,
 }
 
-/// Stands for no partner: the rate measured alone counts.
-const ALONE: u32 = u32::MAX;
-
 /// The key of a stay in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     model: u32,
     gpu_type: u32,
     gpus: u32,
-    /// The model of the only other share on its GPU, if the pair was measured; else `ALONE`.
-    partner: u32,
+    /// The rate beside the others on its GPUs, if that was measured; else NaN.
+    beside: f64,
 }
 
 impl Speed for TableSpeed {
     const COUPLED: bool = false;
     const COUNTS_ITERATIONS: bool = true;
     const USES_REST_OF_SLOT: bool = true;
+    const IS_MEASURED: bool = true;
     type Pace = Entry;
 
     #[inline]
@@ -43,7 +41,7 @@ impl Speed for TableSpeed {
         let model = jobs.rates.map_or(0, |rates: Rates<'_>| rates.model_of[job.index()]);
         let recorded = || jobs.kind_of(job).map_or(GpuType::new(0), |kind| kind.recorded_on);
         let of = if gpu_type == GpuType::NONE { recorded() } else { gpu_type };
-        Entry { model, gpu_type: of.number(), gpus, partner: ALONE }
+        Entry { model, gpu_type: of.number(), gpus, beside: f64::NAN }
     }
 
     fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
@@ -53,12 +51,11 @@ impl Speed for TableSpeed {
 
     #[inline]
     fn unit(&self, entry: &Entry, servers: u32, _contention: u32) -> f64 {
-        let &Entry { model, gpu_type, gpus, partner } = entry;
-        let rate = match partner {
-            ALONE => self.table.rate(model, gpu_type, gpus, servers),
-            partner => self.table.rate_beside(model, gpu_type, partner),
-        };
-        1.0 / rate.unwrap_or(0.0)
+        let &Entry { model, gpu_type, gpus, beside } = entry;
+        if !beside.is_nan() {
+            return 1.0 / beside;
+        }
+        1.0 / self.table.rate(model, gpu_type, gpus, servers).unwrap_or(0.0)
     }
 
     fn knows_partners(&self) -> bool {
@@ -66,9 +63,13 @@ impl Speed for TableSpeed {
     }
 
     fn meet(&self, entry: &mut Entry, other: Option<&Entry>) -> bool {
-        let measured = |other: &&Entry| self.table.rate_beside(entry.model, entry.gpu_type, other.model).is_some();
-        entry.partner = other.filter(measured).map_or(ALONE, |other| other.model);
-        entry.partner != ALONE
+        let measured = other.and_then(|other| self.table.rate_beside(entry.model, entry.gpu_type, other.model));
+        self.run_at(entry, measured);
+        measured.is_some()
+    }
+
+    fn run_at(&self, entry: &mut Entry, rate: Option<f64>) {
+        entry.beside = rate.unwrap_or(f64::NAN);
     }
 
     #[inline]

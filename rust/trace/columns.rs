@@ -182,6 +182,18 @@ pub const TABLE: &[Column] = &[
     Column::number("gpu_share", "a share of one GPU > 0").above(0.0).at_most(1)
         .mend("give the part of a GPU that the job asks for, or {empty} for whole GPUs")
         .about("in (0, 1], only where num_gpus is 1: the [share of one GPU](shares.md), in thousandths; empty: whole GPUs"),
+    Column::number("gpu_memory_mib", "a finite number of MiB >= 0").at_least(0.0).unit("MiB")
+        .mend("give the memory that the job takes on each of its GPUs, or {empty} where it is unknown")
+        .about(
+            ">= 0: the memory that the job takes on each of its GPUs. Jobs that [share their GPUs](lucid.md) must fit together; \
+             empty: unknown, and then it is not asked"),
+    Column::number("estimated_duration", "a finite number of seconds > 0").above(0.0).at_most(MOST_SECONDS).unit("s")
+        .mend("give the estimated run time in seconds, or {empty} for the predictor's")
+        .about("> 0 and at most 1e16: the run time by which [`lucid`](lucid.md) orders jobs; empty: that of the predictor of `qssf`"),
+    Column::new("colocation_score", "u32", "0, 1 or 2").at_least(0.0).at_most(2).mend("{empty} for what the measured pairs say")
+        .about(
+            "0, 1 or 2: how much the job suffers beside others, from little to much ([`lucid`](lucid.md)); empty: by the mean of its \
+             measured pairs"),
     Column::number("checkpoint_interval", "a number of seconds >= 0, or inf").at_least(0.0).or_infinity().or(f64::NAN).unit("s")
         .mend("{empty} for that of --checkpoint-interval")
         .about(
@@ -244,6 +256,9 @@ macro_rules! job_columns {
             types: group Types = "types";
             /// Measured speeds (model `table`).
             rates: group Rates = "rates";
+            /// What decides who may share GPUs, and how fast two jobs are there; `None` where every job has its GPUs to
+            /// itself.
+            pairing: group Pairing = "pairing";
             /// How much of a contender each job is to others on a link; `None` where each is 1.
             intensity: maybe f64 = "intensity";
             /// Thousandths of one GPU that a job requests, 0 for whole GPUs; `None` where no job requests a share.

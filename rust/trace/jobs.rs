@@ -6,6 +6,7 @@
 use super::chains::Chains;
 use super::columns::{check, columns, job_columns};
 use super::forms::{Form, Forms};
+use super::pairing::Pairing;
 use super::rates::Rates;
 use super::trials::Trials;
 use super::types::{Kind, Types};

@@ -86,6 +86,7 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
         "outages",
         "requests",
         "searches",
+        "seats",
         "services",
         "stays",
         "types",

@@ -11,7 +11,7 @@ import ringbco
 from answered import JOBS, answered
 from cases.run import meet
 from ringbco import audits
-from ringbco.audits import RULES, check_folder, check_outcome, recomputation, searching, served
+from ringbco.audits import RULES, check_folder, check_outcome, recomputation, searching, seating, served
 from ringbco.audits.difference import Differences
 from ringbco.audits.ends import Ends
 from ringbco.audits.figures import Figures
@@ -60,6 +60,7 @@ def emptied(monkeypatch: pytest.MonkeyPatch) -> None:
         (Ends, "beyond", nothing),
         (Ends, "beyond_limits", nothing),
         (recomputation, "off", nothing),
+        (seating, "_company", nothing),
         (served, "_faults", nothing),
         (searching, "_check_ends", nothing),
         (again, "compare_results", lambda *_, **__: {}),

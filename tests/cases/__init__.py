@@ -14,6 +14,7 @@ for name in (
     "of_claims",
     "of_requests",
     "of_policies",
+    "of_seats",
     "protection",
     "window",
     "of_tiers",

@@ -9,7 +9,7 @@ import polars as pl
 
 import ringbco
 from agreement import recorded_stays, stays_of
-from cases import requested, window
+from cases import requested, seated, window
 from cases.case import Case
 from cases.modelled import ReferenceResult, reference_result
 from reference.links import Carried
@@ -51,6 +51,8 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
             yield name, f"\n{recorded}\nnot\n{right}"
     if expected.carried is not None:
         yield from _links(case, outcome, expected.carried, near)
+    if expected.seating is not None:
+        yield from seated.differences(case, outcome, expected.seating)
     if expected.told is not None:
         yield from requested.differences(case, outcome, expected, near.same)
     if expected.sleep is not None and "gpu_types" in outcome.summary:

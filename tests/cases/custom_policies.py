@@ -112,3 +112,31 @@ class Restless(ringbco.Policy):
                 state.resize(row, gpus)
         elif drawn < 0.65 and self.calls > 1:
             state.end(row)
+
+
+class Paired(Restless):
+    """Starts jobs beside others now and then, too, whether they may or not."""
+
+    def decide(self, state: ringbco.State) -> None:
+        for row in list(state.waiting):
+            if len(state.started) and self.rng.random() < 0.7:
+                other = int(self.rng.choice(state.started))
+                crowd = len(state.beside(other))
+                with contextlib.suppress(ringbco.DecisionError):
+                    state.start(row, beside=other)
+                    assert len(state.beside(row)) == crowd + 1
+        super().decide(state)
+
+    def disturb(self, state: ringbco.State) -> None:
+        if self.rng.random() < 0.4:
+            self.rejoin(state)
+        else:
+            super().disturb(state)
+
+    def rejoin(self, state: ringbco.State) -> None:
+        """Stops one, and starts it again on the same GPUs, on others or beside another."""
+        row, other = (int(self.rng.choice(state.running)) for _ in range(2))
+        with contextlib.suppress(ringbco.DecisionError):
+            state.stop(row)
+            if other != row and self.rng.random() < 0.7:
+                state.start(row, beside=other)

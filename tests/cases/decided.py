@@ -12,7 +12,7 @@ import polars as pl
 
 import ringbco
 from cases.case import Case
-from cases.custom_policies import Restless
+from cases.custom_policies import Paired, Restless
 from cases.watched import choices, watched
 from reference.allox import Allox
 from reference.claims import Claims
@@ -20,6 +20,7 @@ from reference.deciding import Decide, Decides, ImpossibleError, State, deciding
 from reference.following import VERBS, Entry, following_world
 from reference.gavel import Gavel
 from reference.mechanism import World
+from reference.seats import seats_world
 from reference.shares import Sharing
 from reference.sia import Sia
 from reference.sized import Ranges, sized_world
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 TOLD = {"gavel": Gavel, "allox": Allox, "sia": Sia}
 """Those whose optima are told."""
-POLICIES = (Restless.__name__, *TOLD)
+POLICIES = (Restless.__name__, Paired.__name__, *TOLD)
 
 
 class Seen:
@@ -78,7 +79,8 @@ def ranges_of(model: Model) -> Ranges:
 
 def base(model: Model, sharing: Sharing) -> type[World]:
     """The world at the bottom."""
-    return sized_world(ranges_of(model), types_of(model), sharing if model.shared() else None)
+    under = sized_world(ranges_of(model), types_of(model), sharing if model.shared() else None)
+    return under if model.seating is None else seats_world(model.seating, under)
 
 
 def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
@@ -102,8 +104,8 @@ def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) ->
 def policy_of(case: Case) -> Decides | None:
     """What decides in a case; None where its policy is no such one."""
     policy = case.policy
-    if policy is Restless:
-        return lambda _: partial(_by_itself, Restless())
+    if policy in (Restless, Paired):
+        return lambda _: partial(_by_itself, policy())
     if policy not in TOLD:
         return None
     seen = watched(case)
@@ -146,6 +148,7 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
                 ids.index(each["job_id"]),
                 [part] if each["num_gpus"] is not None else (),
                 None if each["by"] is None else ids.index(each["by"]),
+                None if each.get("beside") is None else ids.index(each["beside"]),
                 0 if cause == "on arrival" else int(named[1]) if named else 1,
                 "after the one above" in cause,
             )

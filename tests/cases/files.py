@@ -36,7 +36,7 @@ MODELS = ("fixed", "rar")
 CLOCKS = ("continuous", "slot")
 QUIET = ("late", "shuffled", "tiny", "sharing", "vcs", "placement", "aging", "ties")
 """Features that may meet any order, discipline and placement."""
-UNTOLD = ("tiers", "nics", "intensity", "compact", "within_tier", "segments", "requests")
+UNTOLD = ("tiers", "nics", "intensity", "compact", "within_tier", "segments", "requests", "seats")
 """Features of which the file does not tell."""
 ZEROS = ("iterations", "gradient_bytes", "compute_time")
 """Columns that are left out where they are all 0."""

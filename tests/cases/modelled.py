@@ -12,6 +12,7 @@ from cases import decided
 from cases.case import Case
 from cases.of_requests import asked_of
 from cases.owned import claims_of, fair_of
+from cases.seated import seating_of
 from cases.trees import groups_of, level_of, net_of
 from reference import Job, Options
 from reference.answering import Told, answering_world
@@ -35,6 +36,7 @@ from reference.priorities import priority_world
 from reference.repack_world import repack_world
 from reference.result import PreemptResult
 from reference.searches import Climbs, Search, curve, searching_world
+from reference.seats import Seating, lucid_world, seats_world
 from reference.shares import Pair, Sharing
 from reference.shares import Row as ShareRow
 from reference.shares import preempt_world as share_world
@@ -75,6 +77,7 @@ class ReferenceResult:
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
     told: Told | None = None
+    seating: Seating | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class Model:
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
         self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
+        self.seating = seating_of(self)
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
 
     def _job(self, row: int) -> Job:
@@ -198,7 +202,7 @@ class Model:
         return tuple(
             (*self._measured(row), int(row["partner"][1:]), row["rate"], row["partner_rate"])
             for row in self.case.files.get("tables", ())
-            if row.get("partner") is not None
+            if row.get("partner") is not None and row["gpus"] == 1
         )
 
     def _listed(self, job: dict[str, Any]) -> list[str]:
@@ -330,11 +334,12 @@ class Model:
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
         if self.decides:
             return decided.base(self, sharing)
+        under = PreemptWorld if self.types is None else preempt_world(self.types)
         if self.shared():
-            return share_world(sharing)
-        if isinstance(self.types, TableTypes):
-            return table_preempt_world(self.types)
-        return PreemptWorld if self.types is None else preempt_world(self.types)
+            under = share_world(sharing)
+        elif isinstance(self.types, TableTypes):
+            under = table_preempt_world(self.types)
+        return under if self.seating is None else seats_world(self.seating, under)
 
     def _sharing(self) -> Sharing:
         has_shares = any(job.share for job in self.jobs)
@@ -361,7 +366,9 @@ class Model:
         resizes = self.told["policy"] in RESIZING and not self.decides
         carried = carried_of(result, self.ring) if self.case.tiers and result.seen_by_links else None
         return ReferenceResult(
-            result, parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached, parts.told
+            result,
+            *(parts.climbs, parts.log, parts.sleep, shares, not resizes, carried, reached, parts.told),
+            self.seating,
         )
 
     def ring(self, held: Held) -> Job | None:
@@ -385,6 +392,9 @@ class Model:
         log, search = Log([0] * len(self.jobs)), self._search()
         types = decided.types_of(self) if self.decides else self.types
         world = priority_world(claims, log, facts, world, queue, types)
+        if self.told["policy"] == "lucid":
+            assert self.seating is not None, "a run in which jobs may sit together"
+            world = lucid_world(self.seating, world)
         # Custom policies meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")

@@ -160,7 +160,7 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
     # [tables] tells of files, and a search needs jobs that are trials.
     names = [option.name for option in REPLAY.values() if option.kind not in ("file", "files", "search")]
     given = {"sample": 60.0, "aging": 5.0, "move_cost": 9.0, "resize_cost": 9.0, "interval": 60.0}
-    given |= {"max_preemptions": 3, "preempt_after": 9.0}
+    given |= {"max_preemptions": 3, "preempt_after": 9.0, "jobs_per_gpu": 2}
     replay(small_jobs, "2x8", **given, measure_from=0.0, measure_to="1d").write(tmp_path / "r")
     assert list(tomllib.loads((tmp_path / "r/run.toml").read_text())["options"]) == ["command", *names]
     plan(small_jobs, "2x8", sample=60.0).write(tmp_path / "p")
@@ -168,6 +168,7 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
     assert set(planned) == {"command", *(option.name for option in PLAN.values())} | set(names) - {
         "aging",
         "interval",
+        "jobs_per_gpu",
         "max_preemptions",
         "preempt_after",
         "move_cost",

@@ -20,6 +20,7 @@ import test_repack
 from conftest import Invoke
 from reference.elastic import POLICIES as RESIZING_HERE
 from reference.recorded import Recorded
+from reference.seats import lucid_world
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.clairvoyance import foreknowledge, of_policy
@@ -246,6 +247,16 @@ def recorded() -> None:
     assert servers(outcome) == [[0], [1], [0]]
 
 
+def lucid() -> None:
+    # The second joins the first on its GPUs, and neither is slowed down. The third wants three times the
+    # GPU-seconds of either that is left alone, so it joins nobody, and waits until both are gone.
+    jobs = {"job_id": list("abc"), "submit_time": [0] * 3, "num_gpus": [2] * 3, "duration": [10, 20, 60]}
+    scores = {"estimated_duration": [10, 20, 60], "colocation_score": [0, 0, 0]}
+    outcome = replay(pl.DataFrame(jobs | scores), "1x2", model="fixed", policy="lucid")
+    assert outcome.jobs["start_time"].to_list() == [0.0, 0.0, 20.0]
+    assert outcome.jobs["finish_time"].to_list() == [10.0, 20.0, 80.0]
+
+
 def repack() -> None:
     # The pair wants 20 GPU-seconds and goes first of the two that wait. It evicts the lone job, which wants
     # 79 when its pause of 1 s is taken off; the wait of 80 s is more than two pauses. The lone job resumes
@@ -305,6 +316,7 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "elastic-srtf": resizing,
     "elasticflow": elasticflow,
     "recorded": recorded,
+    "lucid": lucid,
 }
 
 
@@ -340,6 +352,8 @@ def test_every_policy_is_documented_worked_out_and_compared_with_a_reference_mod
             assert policy.preemption in RESIZING_HERE, name
         elif policy.preemption == "recorded":
             assert callable(Recorded)
+        elif policy.preemption == "lucid":
+            assert callable(lucid_world)
         elif policy.preemption != "none":
             assert policy.preemption in test_preempt_equality.POLICIES, name
         elif policy.order in strategies.ORDERS:

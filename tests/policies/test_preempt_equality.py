@@ -271,8 +271,9 @@ def test_every_preemptive_policy_is_here() -> None:
     others = {
         "repack",
         "recorded",
+        "lucid",
         *RESIZING,
-    }  # with reference models of their own: test_repack.py, test_recorded.py, test_elastic_equality.py
+    }  # with reference models of their own: test_repack.py, test_recorded.py, test_elastic_equality.py, seats
     assert registered == {*POLICIES, *others}
     assert set(INTERVALS) < registered
 

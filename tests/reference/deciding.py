@@ -14,6 +14,7 @@ from reference.claims import Claims
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.running import RunningJob
+from reference.seats import beside_of
 from reference.shares import MILLI_GPU, Sharing, weight
 from reference.sized import Ranges
 from reference.types import Types
@@ -66,6 +67,13 @@ class State:
     @property
     def running(self) -> list[int]:
         return sorted((run.row for run in self.world.running), key=self.world.fifo)
+
+    @property
+    def started(self) -> list[int]:
+        return [run.row for run in self.world.started()]
+
+    def beside(self, row: int) -> list[int]:
+        return beside_of(self.world, int(row))
 
     @property
     def protected(self) -> list[int]:
@@ -126,11 +134,19 @@ class State:
         gpus: int | None = None,
         type: str | int | None = None,
         strict: bool = True,
+        beside: int | None = None,
     ) -> int:
         """How many of them start."""
         world, rows = self.world, _many(rows)
         if any(row not in world.waiting for row in rows) or len(set(rows)) < len(rows):
             raise ImpossibleError
+        if beside is not None:
+            (row,), other = rows, world.run_of(int(beside))
+            world.check_quota(row, world.jobs[row].num_gpus, 0)
+            if not hasattr(world, "sit") or not world.may_sit(row, other):
+                raise ImpossibleError
+            world.sit(row, other)
+            return 1
         if servers is not None:
             (row,) = rows
             result = world.given_gpus(row, servers, [])

@@ -22,6 +22,7 @@ class WrongError(Exception):
 
 class Entry(NamedTuple):
     """A decision. time: s. parts: where its job gets GPUs. by: the row that gets those of an evicted one.
+    beside: the row on whose GPUs it starts.
 
     number: which pass of its instant, 0 where it was before the first, on arrival. after: whether it comes
     after the move above.
@@ -32,6 +33,7 @@ class Entry(NamedTuple):
     row: int
     parts: Parts = ()
     by: int | None = None
+    beside: int | None = None
     number: int = 1
     after: bool = False
 
@@ -123,6 +125,8 @@ class Follow:
         world = state.world
         if leaving:
             self.make_room(world, each, leaving)
+        elif each.verb == "start" and each.beside is not None:
+            state.start(each.row, beside=each.beside)
         elif each.verb == "start":
             state.start(each.row, each.parts)
         elif each.verb == "stop":

@@ -200,6 +200,11 @@ def priority_world(
                     since = progress - (min(progress, number * every) if number else 0.0)
             return len(run.gpus) * self.seconds(since)
 
+        def freed(self, leaving: Sequence[RunningJob]) -> list[GPU]:
+            """GPUs that are idle once some have left: whom else they seat is `seats`'."""
+            below = getattr(super(), "freed", None)
+            return below(leaving) if below else [gpu for run in leaving for gpu in run.gpus]
+
         def in_order(self, victims: Sequence[RunningJob]) -> list[RunningJob]:
             return in_order(claims.victims, victims, claims.priority, self.lost)
 
@@ -281,7 +286,7 @@ def priority_world(
             """Rules 3 and 4: the server, and who leaves it."""
 
             def there(runs: Sequence[RunningJob], server: int) -> int:
-                return sum(1 for run in runs for gpu in run.gpus if gpu[0] == server)
+                return sum(1 for gpu in self.freed(runs) if gpu[0] == server)
 
             result: list[tuple[tuple[float, ...], int, list[RunningJob]]] = []
             for server in sorted(set(own) - self.down):

@@ -25,6 +25,8 @@ class RunningJob:
     left: float = 0.0  # at `since`; under the slot clock always up to date
     since: float = 0.0
     cost: float = 0.0  # seconds of its pause, or of the latest checkpoint
+    order: int = -1  # among the stays of the run, where jobs may sit on the same GPUs
+    seat: int = -1  # there, but for shares
 
     @property
     def servers(self) -> set[int]:

@@ -149,8 +149,8 @@ class Sharing:
         }
         for run in running:
             for gpu in run.gpus:
-                if gpu[0] in up:
-                    rooms[gpu] -= world.jobs[run.row].share or MILLI_GPU
+                if gpu[0] in up:  # several may sit on whole GPUs
+                    rooms[gpu] = max(0, rooms[gpu] - (world.jobs[run.row].share or MILLI_GPU))
         if isinstance(world, PreemptWorld):
             rooms |= dict.fromkeys(world.lent(), 0)
         return rooms

@@ -27,7 +27,7 @@ def in_order(
 def price(rule: str, victims: Sequence[RunningJob], priority: Sequence[int], lost: Lost) -> tuple[float, ...]:
     """By which the server of the least is chosen, of victims in their order."""
     highest = max(priority[run.row] for run in victims)
-    gpus = sum(len(run.gpus) for run in victims)
+    gpus = len({gpu for run in victims for gpu in run.gpus})
     if rule == "youngest":
         return highest, -min(run.start for run in victims), gpus, len(victims)
     total = 0.0

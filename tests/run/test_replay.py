@@ -20,6 +20,7 @@ from ringbco.result.schema import (
     CAUSES_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
+    SEATS_SCHEMA,
     TIMELINE_SCHEMA,
 )
 from ringbco.run.options import policies, resolve_policy
@@ -152,7 +153,7 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
     assert allocations is not None
     schema = JOBS_SCHEMA | CAUSES_SCHEMA | (PREEMPTION_SCHEMA if policy in PREEMPTIVE else {})
     assert dict(jobs.schema) == schema | ({"deadline": pl.Float64()} if policy in BY_DEADLINE else {})
-    assert dict(allocations.schema) == ALLOCATIONS_SCHEMA
+    assert dict(allocations.schema) == ALLOCATIONS_SCHEMA | (SEATS_SCHEMA if policy == "lucid" else {})
     assert dict(outcome.timeline.schema) == TIMELINE_SCHEMA
     assert jobs["job_id"].to_list() == list("abcdefg")
     gangs = allocations.group_by("job_id", maintain_order=True).agg(pl.col("num_gpus").sum(), pl.len())

@@ -16,7 +16,18 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits import answered, placing, plans, recomputation, repeating, rows, searching, served, times
+from ringbco.audits import (
+    answered,
+    placing,
+    plans,
+    recomputation,
+    repeating,
+    rows,
+    searching,
+    seating,
+    served,
+    times,
+)
 from ringbco.audits.allocated_stays import allocated_stays
 from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
@@ -43,6 +54,7 @@ RULES: Final = {
     "gangs": "gangs are always complete",
     "servers": "every server exists",
     "vcs": "jobs stay in their virtual cluster",
+    "seats": "jobs on the same GPUs hold all of them, no more and no larger than fit",
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
     "outages": "nothing runs on a server that is down, or starts on one that drains",
@@ -64,8 +76,8 @@ RULES: Final = {
 OF_FOLDERS: Final = ("seal", "repeat")
 """The checks of a folder, not of what is in its tables."""
 _NEED_ALLOCATIONS: Final = (
-    *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
-    *("contention", "links", "run-times", "causes"),
+    *("rows", "stretches", "gangs", "servers", "vcs", "seats", "types", "capacity", "outages"),
+    *("num-servers", "contention", "links", "run-times", "causes"),
 )
 _READ: Final = (
     *("run_on_type", *schema.CAUSES_SCHEMA, *schema.PREEMPTION_SCHEMA),
@@ -199,6 +211,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)
+        seating.check_seats(checks["seats"], facts)
         if checks["servers"].failed:
             checks["types"].not_run = "servers failed"
         else:

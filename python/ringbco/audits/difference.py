@@ -67,6 +67,7 @@ CODES: Final = {
     "stays.pause": "held",
     "stays.work": "run-times",
     "allocations.stay": "stays",
+    "allocations.seat": "seats",
     **dict.fromkeys(("allocations.num_gpus", "allocations.gpu", "allocations.share"), "gangs"),
 }  # fmt: skip
 """Under which check a difference goes: that of the column, else that of its table."""

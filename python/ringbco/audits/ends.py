@@ -89,6 +89,21 @@ class Ends:
         return found
 
     @cached_property
+    def _left_behind(self) -> set[int]:
+        """The stays that end while others go on, on the same seats."""
+        seat, start, end = self.stays.seat, self.stays.start, self.stays.end
+        found = set[int]()
+        there: list[int] = []
+        if seat is None:
+            return found
+        for row in np.lexsort((start, seat)).tolist():
+            there = [other for other in there if seat[other] == seat[row] != NONE]
+            found |= {other for other in there if start[row] < end[other] < end[row]}
+            found |= {row for other in there if start[row] < end[row] < end[other]}
+            there = [other for other in there if end[other] > start[row]] + [row]
+        return found
+
+    @cached_property
     def _came(self) -> set[tuple[str, int, float]]:
         """The replicas: service, server, start."""
         told = self.replicas
@@ -183,6 +198,8 @@ class Ends:
             differs = (stays.server[one] != stays.server[two]) | (stays.held[one] != stays.held[two])
             if same.size:
                 other[same] = by_group(differs.astype(np.int64), np.cumsum(count) - count) > 0
+            if stays.seat is not None:
+                other |= stays.seat[rows] != stays.seat[after]
             found[rows[right & other]] = True
         return found
 
@@ -226,6 +243,8 @@ class Ends:
         if stays.spot is not None and stays.on is not None and stays.gpu is not None:
             told = slice(*stays.spot[row : row + 2])
             found += [stays.on[told].tolist(), stays.gpu[told].tolist()]
+        if stays.seat is not None:
+            found.append([int(stays.seat[row])])
         return found
 
     def _allowed(self, row: int, word: str) -> Iterator[Told]:
@@ -281,6 +300,8 @@ class Ends:
     def _by(self, row: int, word: str) -> Iterator[Told]:
         """Whether what it names made it end, and it names nothing else."""
         stays, end = self.stays, float(self.stays.end[row])
+        if word == "evicted" and not self.inputs.decides and row in self._left_behind:
+            yield "evictions", "is evicted, and others stay on its seat: that frees no GPUs"
         may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(word, ())
         by_job, by_server, service = int(stays.by_job[row]), int(stays.by_server[row]), self._service(row)
         there = zip(BY, (by_job != NONE, service is not None, by_server != NONE), strict=True)
@@ -331,7 +352,7 @@ class Ends:
         for row in starts:
             if stays.job[row] == job:
                 return row
-        if not starts and not (self.replicas.start == time).any():
+        if not starts and stays.seat is None and not (self.replicas.start == time).any():
             return None
         low, high = np.searchsorted(stays.job, (job, job + 1))
         on = (stays.start[low:high] < time) & (time < stays.end[low:high])

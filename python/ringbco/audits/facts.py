@@ -15,7 +15,7 @@ from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.inputs import Profiles, inputs_of
 from ringbco.audits.measured import Speeds
-from ringbco.audits.options import decides_itself, options_of, preempts, resizes
+from ringbco.audits.options import decides_itself, jobs_per_gpu, options_of, preempts, resizes
 from ringbco.audits.types import Types
 from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import RunInputs
@@ -44,6 +44,8 @@ class Facts:
 
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
     that have: from their first stay to the end of their last. `least` and `most` GPUs may each job hold.
+
+    `a_seat` is -1 where a row has none, and None where every job has its GPUs to itself.
 
     `outages` and `drains` are instants of the clock; None for a run that knows none.
 
@@ -83,6 +85,7 @@ class Facts:
     a_start: Floats
     a_end: Floats
     a_stay: Ints
+    a_seat: Ints | None
 
     @property
     def preemptive(self) -> bool:
@@ -99,6 +102,11 @@ class Facts:
         """Whether jobs may be evicted, for others or for services."""
         beside = self.outcome.quota, self.outcome.services
         return bool(self.options.get("evict")) or any(table is not None for table in beside)
+
+    @property
+    def jobs_per_gpu(self) -> int:
+        """How many jobs may hold the same whole GPUs."""
+        return jobs_per_gpu(self.options)
 
     @property
     def shared(self) -> bool:
@@ -260,5 +268,6 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         a_start=a_start,
         a_end=a_end,
         a_stay=column(held, "stay", np.int64),
+        a_seat=gpu_rows.numbers(held, "seat") if jobs_per_gpu(options) > 1 else None,
     )
     return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

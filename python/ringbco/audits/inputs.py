@@ -13,7 +13,7 @@ import polars as pl
 from ringbco.audits.answering import answering_of
 from ringbco.audits.arrivals import Arrivals
 from ringbco.audits.measured import Speeds, read_speeds
-from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
+from ringbco.audits.options import decides_itself, jobs_per_gpu, options_of, policy_is, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
 from ringbco.checker.idle import Placeable
@@ -109,7 +109,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
         outages=outages_of(outcome.outages),
         services=_loads(outcome.services),
         quotas=_books(table, the(Quotas, _side_tables(outcome, cluster))),
-        speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
+        speeds=_speeds(outcome.speeds, table, cluster),
         answering=answering_of(outcome, table, cluster),
     )
     if inputs.jobs.before is not None and outcome.jobs.height < table.num_jobs:
@@ -166,7 +166,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         vc=_columns(vc),
         types=None if types is None else np.isfinite(types.listed),
         speedup=None if types is None else types.speedup,
-        model=None if speeds is None else speeds.model,
+        model=_text(said(frame, "model")) if speeds is None else speeds.model,
         recorded=None if speeds is None else speeds.reference,
         group=said(frame, "group"),
         user=said(frame, "user"),
@@ -183,6 +183,10 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
 
 def _columns(values: NDArray[Any] | None) -> Ints | None:
     return None if values is None else values.astype(np.int64)
+
+
+def _text(column: pl.Series | None) -> pl.Series | None:
+    return None if column is None else column.cast(pl.String)
 
 
 def _floats(column: pl.Series, null: float = math.nan) -> NDArray[np.float64]:
@@ -253,14 +257,19 @@ def _names(table: JobTable, cluster: Servers) -> dict[str, int]:
     """The number of each GPU type by its name in lower case: the cluster's, then others recorded on."""
     types = list(dict.fromkeys(str(label).lower() for label in cluster.server_gpu_type or ()))
     known = list(types)
-    for asked, on in distinct(table.frame, "gpu_type", "recorded_on")[0]:
+    for asked, on in distinct(table.frame, "gpu_type", "recorded_on")[0] if types else ():
         name = recorded_type(asked, on, types, cluster).lower()
         if name not in known:
             known.append(name)
     return {name: number for number, name in enumerate(known)}
 
 
-def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
+def _speeds(frame: pl.DataFrame | None, table: JobTable, cluster: Servers) -> list[Speed]:
+    if frame is None:
+        return []
+    names = _names(table, cluster)
+    if not names:  # all GPUs are of the one type of which pairs were measured
+        names = dict.fromkeys(frame["gpu_type"].str.to_lowercase(), 0)
     columns = "model", "gpu_type", "gpus", "servers", "rate", "partner", "partner_rate"
     return [
         Speed(model, names.get(gpu_type.lower(), -1), *rest)
@@ -296,6 +305,8 @@ def _stays(outcome: Outcome, inputs: RunInputs) -> Stays:
     )
     if told is not None and "lost_time" in told.columns:
         stays.falls = told["lost_time"].gt(0.0).to_numpy()
+    if told is not None and "work" in told.columns:
+        stays.told = _floats(told["work"])
     shared = inputs.jobs.share is not None
     if outcome.allocations is None:
         if shared:
@@ -304,6 +315,8 @@ def _stays(outcome: Outcome, inputs: RunInputs) -> Stays:
         return stays
     rows, first, server = _in_order(outcome.allocations, ids, job, number)
     stays.first, stays.server, stays.held = first, server, _ints(outcome.allocations["num_gpus"])[rows]
+    if jobs_per_gpu(inputs.options) > 1 and "seat" in outcome.allocations.columns:
+        stays.seat = _ints(outcome.allocations["seat"])[rows][first[:-1]]
     if shared:
         stays.spot, stays.on, stays.gpu = first, server, _ints(outcome.allocations["gpu"])[rows]
         of = np.repeat(np.arange(job.size), np.diff(first))

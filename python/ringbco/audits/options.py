@@ -31,6 +31,11 @@ def resizes(options: Mapping[str, Any]) -> bool:
     return (decides_itself(options) and not options.get(RUNS_THROUGH)) or policy_is(options, "resizes")
 
 
+def jobs_per_gpu(options: Mapping[str, Any]) -> int:
+    """How many jobs may hold the same whole GPUs."""
+    return int(options.get("jobs_per_gpu") or 1)
+
+
 def policy_is(options: Mapping[str, Any], what: str) -> bool:
     """Whether that is what the built-in policy of a run's options says of itself."""
     preset = PRESETS.get(str(options.get("policy")))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.audits import in_tiers, sharing
+from ringbco.audits import in_tiers, seating, sharing
 from ringbco.audits.allocated_stays import AllocatedStays
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stays, number
@@ -111,7 +111,8 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     if facts.shared:
         sharing.check_room(check, facts)
         return
-    server, gpus, start, end = facts.a_server, facts.a_gpus, facts.a_start, facts.a_end
+    server, gpus, end = facts.a_server, facts.a_gpus, facts.a_end
+    start = seating.taken_from(facts.a_seat, server, facts.a_start, end)
     if services is not None:
         server, gpus = np.append(server, services.server), np.append(gpus, services.num_gpus)
         start, end = np.append(start, services.start), np.append(end, services.end)

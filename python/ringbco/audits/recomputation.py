@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RELATIVE: Final = 1e-9
 """How far work may be from what was to do, relative to that."""
-NEEDED: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
+NEEDED: Final = ("jobs", "rows", "stretches", "gangs", "servers", "seats", "types", "services")
 """Where one of these fails there is no stay log to check."""
 RECOMPUTED: Final = (
     *(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringbco.audits.findings import Check, Finding, blame
+from ringbco.audits.seating import taken_from
 from ringbco.trace.shares import MILLI_GPU
 
 if TYPE_CHECKING:
@@ -55,10 +56,13 @@ def check_room(check: Check, facts: Facts) -> None:
         job=rows.job,
         time=rows.start,
     )
-    held = known & (rows.end > rows.start)
-    place, milli_gpus = _places(facts, rows)[held], np.maximum(rows.milli_gpus[held], 0)
+    place = _places(facts, rows)
+    seat = None if facts.a_seat is None else rows.seat
+    start = taken_from(seat, np.maximum(place, 0), rows.start, rows.end)
+    held = known & (rows.end > start)
+    place, milli_gpus = place[held], np.maximum(rows.milli_gpus[held], 0)
     place = np.concatenate([place, place])
-    time = np.concatenate([rows.start[held], rows.end[held]])
+    time = np.concatenate([start[held], rows.end[held]])
     change = np.concatenate([milli_gpus, -milli_gpus])
     order = np.lexsort((change, time, place))
     place, time, used = place[order], time[order], np.cumsum(change[order])

@@ -17,6 +17,7 @@ from ringbco.checker import (
     fabric,
     links,
     searches,
+    seats,
     services,
     stays,
     timeline,
@@ -37,6 +38,7 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     It writes what it finds into the stays of the stay log: stays by job and time, on GPUs that there are.
     """
     speeds = Speeds(inputs)
+    places = seats.sit(stay_log.stays)
     down, drains = (of_kind(inputs.outages or (), inputs.slot) for of_kind in (clock.down, clock.drains))
     marks = stays.chain(inputs, stay_log)
     slept = stays.sleep_intervals(inputs, stay_log, down + drains)
@@ -45,7 +47,9 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     felt = fabric.contend(inputs, stay_log.stays)
     parts = parts if felt is None else felt[0]
     if speeds.meets and inputs.jobs.share is not None:
-        parts += contention.crowd(stay_log.stays, inputs.jobs.share)
+        places |= contention.on_shares(stay_log.stays, inputs.jobs.share)
+    if places:
+        parts = seats.together(parts, contention.crowd(stay_log.stays, places))
     columns_of = contention.parts_of(parts)
     worker = Worker(inputs, speeds, stay_log.stays, columns_of)
     ended, off = worker.integrate(marks, stay_log.rungs)

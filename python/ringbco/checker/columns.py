@@ -171,13 +171,13 @@ class Longer:
         resized = done.sum(self._resized()) if inputs.elastic else none
         on_type = done.sum(self._on_type()) if inputs.jobs.speedup is not None else none
         longer = done.held - done.paused - done.lost - done.ideal - resized - on_type - self.cut
-        spread = longer
-        if self.model == "rar":
-            slowed = (done.most > 0) & (self.speeds.net.xi1 * done.most > 1.0)
-            if done.stays.slowed is not None:
-                slowed = done.largest(done.stays.slowed.astype(np.int64)) > 0
-            if slowed.any():
-                spread = np.where(slowed, done.sum(self._spread()), longer)
+        spread, slowed = longer, done.largest(done.stays.seated.astype(np.int64)) > 0
+        if self.model == "rar" and done.stays.slowed is not None:
+            slowed |= done.largest(done.stays.slowed.astype(np.int64)) > 0
+        elif self.model == "rar":
+            slowed |= (done.most > 0) & (self.speeds.net.xi1 * done.most > 1.0)
+        if slowed.any():
+            spread = np.where(slowed, done.sum(self._spread()), longer)
         if self.speeds.meets and inputs.jobs.share is not None:
             spread = np.where(inputs.jobs.share[done.job] > 0, 0.0, spread)
         table: Table = {"run_spread": spread, "run_contention": longer - spread}
@@ -198,9 +198,17 @@ class Longer:
 
     def _spread(self) -> Floats:
         stays, speeds = self.done.stays, self.speeds
+        found = np.zeros(len(stays))
+        if self.model == "fixed":
+            return found
         fewest = speeds.fewest(stays.job, stays.gpus)
-        found, rows = np.zeros(len(stays)), np.flatnonzero((stays.servers != fewest) | (stays.servers > 1))
+        rows = np.flatnonzero((stays.servers != fewest) | (stays.servers > 1))
         job, gpus = stays.job[rows], stays.gpus[rows]
+        if self.model == "table":
+            kind = self._kinds(rows)
+            alone = 1.0 / speeds.measured(job, kind, gpus, stays.servers[rows])
+            found[rows] = self.kept[rows] * (alone - self._alone(job, kind, gpus))
+            return found
         own = None if stays.own is None else stays.own[rows]
         alone = speeds.tau(job, gpus, stays.servers[rows], bandwidth=own)
         slower = alone - speeds.tau(job, gpus, fewest[rows])
@@ -308,4 +316,6 @@ def allocations_table(inputs: RunInputs, stays: Stays) -> Table:
     if share is not None and stays.gpu is not None:
         own = share[stays.job[of]]
         table |= {"gpu": stays.gpu, "share": optional(own / MILLI_GPU, own > 0)}
+    if stays.seat is not None:
+        table["seat"] = optional(stays.seat[of], stays.seat[of] != NONE)
     return table

@@ -1,11 +1,11 @@
 """Who shares links with whom: p of equation 6 over time, and the jobs on GPUs of which jobs hold shares.
 
-Job by job and instant by instant: only where jobs span, or share GPUs.
+Job by job and instant by instant: only where jobs span, or are on GPUs with others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 from ringbco.checker.inputs import Floats, Ints, Stays
 
 Change = tuple[float, list[int], list[int]]
+Place = tuple[int, int]
+"""(server, GPU), or (-1, seat)."""
 
 
 class Spanning(NamedTuple):
@@ -26,7 +28,7 @@ class Spanning(NamedTuple):
 class Parts(NamedTuple):
     """Stays in whose way somebody is, part by part, in order of stay and time.
 
-    stay; from since until until; p; company, how many others are on its GPU, and other, one of them.
+    stay; from since until until; p; company, how many others are on its GPUs, and other, one of these stays.
     bandwidth, without: what a network of tiers leaves it, bytes/s, and would without uplinks; 0 elsewhere.
     tier: that of the uplink which leaves it the least, or -1.
     """
@@ -166,19 +168,23 @@ class _Links:
                 self.most[row] = p
 
 
-def crowd(stays: Stays, share: Ints) -> list[Part]:
-    """The parts of stays on a share of a GPU: which other jobs are on it."""
+def on_shares(stays: Stays, share: Ints) -> dict[int, Place]:
+    """The GPU of each stay on a share."""
     assert stays.spot is not None
     assert stays.on is not None
     assert stays.gpu is not None
     own = np.flatnonzero((share[stays.job] > 0) & (stays.end > stays.start))
     at = stays.spot[own]
-    place = dict(
+    return dict(
         zip(own.tolist(), zip(stays.on[at].tolist(), stays.gpu[at].tolist(), strict=True), strict=True)
     )
-    job = stays.job.tolist()
-    there: dict[tuple[int, int], list[int]] = {}
-    since: dict[tuple[int, int], float] = {}
+
+
+def crowd(stays: Stays, place: Mapping[int, Place]) -> list[Part]:
+    """The parts of stays where others may be: which are."""
+    own = np.array(list(place), np.int64)
+    there: dict[Place, list[int]] = {}
+    since: dict[Place, float] = {}
     open_parts: dict[int, tuple[float, tuple[int, ...]]] = {}
     found: list[Part] = []
 
@@ -190,9 +196,8 @@ def crowd(stays: Stays, share: Ints) -> list[Part]:
         for spot in {place[row] for row in (*leave, *come)}:
             rows = there.setdefault(spot, [])
             if rows and time > since[spot]:
-                jobs = [job[row] for row in rows]
                 for row in rows:
-                    others = tuple(other for other in jobs if other != job[row])
+                    others = tuple(other for other in rows if other != row)
                     if row in open_parts and open_parts[row][1] != others:
                         close(row, since[spot])
                     open_parts.setdefault(row, (since[spot], others))

@@ -50,12 +50,12 @@ def _held(stay_log: StayLog, server: int) -> tuple[Ints, Floats, Floats]:
     if stays.spot is not None and stays.on is not None and stays.gpu is not None:
         of = np.repeat(np.arange(len(stays)), np.diff(stays.spot))
         here = stays.on == server
-        gpu, start, end = stays.gpu[here].astype(np.int64), stays.start[of[here]], stays.end[of[here]]
+        gpu, start, end = stays.gpu[here].astype(np.int64), stays.busy_from[of[here]], stays.end[of[here]]
     else:
         here = stays.server == server
         held, of = stays.held[here], stays.of[here]
         # As many numbers as it holds GPUs, of no other stay.
-        start, end = np.repeat(stays.start[of], held), np.repeat(stays.end[of], held)
+        start, end = np.repeat(stays.busy_from[of], held), np.repeat(stays.end[of], held)
         gpu = np.arange(start.size)
     mine = replicas.server == server
     count = replicas.gpus[mine]

@@ -281,11 +281,11 @@ class Pools:
         assert stays.on is not None
         assert stays.gpu is not None
         of = np.repeat(np.arange(len(stays)), np.diff(stays.spot))
-        lasts = (stays.end > stays.start)[of]
+        lasts = (stays.end > stays.busy_from)[of]
         of, on, gpu = of[lasts], stays.on[lasts], stays.gpu[lasts]
         base = np.concatenate([[0], np.cumsum(gpus)])
         place, milli_gpus = base[on] + gpu, jobs.milli_gpus[stays.job[of]]
-        changes = Changes.of(place, stays.start[of], stays.end[of], milli_gpus)
+        changes = Changes.of(place, stays.busy_from[of], stays.end[of], milli_gpus)
         at = np.array([outage.server for outage in self.down], np.int64)
         every = np.repeat(np.arange(at.size), gpus[at])
         spot = np.arange(every.size) - np.repeat(np.cumsum(gpus[at]) - gpus[at], gpus[at]) + base[at[every]]
@@ -302,9 +302,9 @@ class Pools:
         server, held = replicas.server[lasts], replicas.gpus[lasts]
         start, end = replicas.start[lasts], replicas.end[lasts]
         if gpu_moves is None:
-            long = (stays.end > stays.start)[stays.of]
+            long = (stays.end > stays.busy_from)[stays.of]
             of = stays.of[long]
-            server, start = np.append(stays.server[long], server), np.append(stays.start[of], start)
+            server, start = np.append(stays.server[long], server), np.append(stays.busy_from[of], start)
             held, end = np.append(stays.held[long], held), np.append(stays.end[of], end)
         changes = Changes.of(server, start, end, held)
         if gpu_moves is not None:

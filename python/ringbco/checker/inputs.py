@@ -297,9 +297,12 @@ class Stays:
     and by_server, or NONE; by_service, None where no stay names one; first, of each stay its first row of
     (server, held), of which one more stands at the end: the GPUs held on each server. spot: the same of
     (on, gpu), each GPU and its server, where jobs share GPUs. falls: which lost work, None where nothing
-    says it.
+    says it. seat: its number, NONE for a share; None where every job has its GPUs to itself. told: the work
+    that it says was done, None where it says nothing.
 
-    Written by the checker: number, of the stay among its job's; began, a word; since, from when on the job
+    Written by the checker: busy_from, from when on its GPUs are busy with no other stay's jobs; turn, which
+    of those that sat down at one instant is later; seated, whether any was on its GPUs with it; number, of
+    the stay among its job's; began, a word; since, from when on the job
     waited for it; rest, seconds at a rung before it; mark, when it reached its last rung, NaN for none;
     woke; pause; begin, when the pause would be over, however short the stay; most, the largest p; crossing,
     the most contenders at an uplink, own, the bandwidth alone, slowed, whether it ever got less: None where
@@ -322,6 +325,11 @@ class Stays:
     on: Ints | None = None
     gpu: Ints | None = None
     falls: Bools | None = None
+    seat: Ints | None = None
+    told: Floats | None = None
+    busy_from: Floats = field(init=False)
+    turn: Ints = field(init=False)
+    seated: Bools = field(init=False)
     number: Ints = field(init=False)
     began: Ints = field(init=False)
     since: Floats = field(init=False)

@@ -82,7 +82,7 @@ class RunInterval:
         return total(gpus * overlap(since, until, self.first, self.last)) / HOUR
 
     def held(self, rows: Bools | slice, first: float, last: float) -> float:
-        """GPU-seconds that some stays held between two instants."""
+        """GPU-seconds that some stays held between two instants; those of jobs on the same GPUs once."""
         stays, jobs = self.stays, self.inputs.jobs
         gpus = stays.gpus[rows] if jobs.share is None else stays.gpus[rows] * jobs.weight[stays.job[rows]]
-        return total(gpus * overlap(stays.start[rows], stays.end[rows], first, last))
+        return total(gpus * overlap(stays.busy_from[rows], stays.end[rows], first, last))

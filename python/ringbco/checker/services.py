@@ -195,7 +195,7 @@ def _lent(interval: RunInterval) -> float:
     down, up = (np.array([outage[i] for outage in interval.down], np.float64) for i in (1, 2))
     since, until, lost = (np.array([own[i] for own in interval.drained], np.float64) for i in (1, 2, 3))
     lacking = np.append(gpus[server], lost.astype(np.int64))
-    time = np.concatenate([stays.start, stays.end, down, since, up, until])
+    time = np.concatenate([stays.busy_from, stays.end, down, since, up, until])
     none = np.zeros(2 * lacking.size, np.int64)
     more = np.concatenate([stays.gpus, -stays.gpus, none])
     back = np.concatenate([np.zeros(2 * len(stays), np.int64), -lacking, lacking])

@@ -53,7 +53,7 @@ class Load(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """A row of speeds.parquet; its GPU type is a number."""
+    """A row of speeds.parquet; its GPU type is a number. gpus, servers: 0 where both rates are fractions."""
 
     model: str
     gpu_type: int

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ringbco.checker.arrays import codes
 from ringbco.checker.fabric import at_best
-from ringbco.checker.inputs import Floats, Ints, RunInputs
+from ringbco.checker.inputs import Bools, Floats, Ints, RunInputs
 
 EVEN = 1.0 + 1e-12
 """The tolerance of a floor."""
+
+
+class Company(NamedTuple):
+    """How many other jobs are on a job's GPUs, one of them, and whether it began after that one."""
+
+    others: Ints
+    other: Ints
+    later: Bools
 
 
 class Speeds:
@@ -27,6 +37,8 @@ class Speeds:
         self.interference = float(inputs.options.get("interference") or 0.0)
         self._measured: dict[tuple[str, int], dict[int, tuple[list[int], list[float]]]] = {}
         self._pairs: dict[tuple[str, int, str], float] = {}
+        self._seats: dict[tuple[str, int, int, str], dict[int, tuple[float, float]]] = {}
+        """Both rates on the same GPUs: by model, type, GPUs, partner; by servers. 0 GPUs: fractions."""
         if inputs.speeds:
             self._read(inputs)
 
@@ -38,9 +50,12 @@ class Speeds:
                 gpus, rates = sizes.setdefault(row.servers, ([], []))
                 gpus.append(row.gpus)
                 rates.append(row.rate)
-            elif row.gpus == row.servers == 1 and row.partner_rate is not None:
-                own[row.model, row.gpu_type, row.partner] = row.rate
-                self._pairs[row.partner, row.gpu_type, row.model] = row.partner_rate
+            elif row.partner_rate is not None:
+                both = self._seats.setdefault((row.model, row.gpu_type, row.gpus, row.partner), {})
+                both[row.servers] = row.rate, row.partner_rate
+                if row.gpus == row.servers == 1:
+                    own[row.model, row.gpu_type, row.partner] = row.rate
+                    self._pairs[row.partner, row.gpu_type, row.model] = row.partner_rate
         self._pairs |= own
 
     @property
@@ -177,15 +192,12 @@ class Speeds:
         servers: Ints,
         *,
         p: Ints | int = 0,
-        company: tuple[Ints, Ints] | None = None,
+        company: Company | None = None,
         bandwidth: Floats | None = None,
     ) -> Floats:
-        """Work a second under contention p. company: how many jobs are on its GPU, and one of them.
-
-        bandwidth: as `tau` has it.
-        """
+        """Work a second under contention p. bandwidth: as `tau` has it."""
         model = self.inputs.model
-        slowed = 1.0 if company is None else 1.0 + self.interference * company[0]
+        slowed, beside = self._beside(job, gpu_type, gpus, servers, company)
         if model == "fixed":
             return self.relative(job, gpus) * self.speedup(job, gpu_type) / slowed
         if model == "rar":
@@ -193,13 +205,51 @@ class Speeds:
             with np.errstate(divide="ignore"):
                 return np.where(tau > 0, 1.0 / tau, math.inf)
         alone: Floats = self.measured(job, gpu_type, gpus, servers) / slowed
-        if company is None or not self._pairs:
-            return alone
-        of, names = self._models
-        for row in np.flatnonzero(company[0] == 1).tolist():
-            key = names[of[job[row]]], int(gpu_type[row]), names[of[company[1][row]]]
-            alone[row] = self._pairs.get(key, alone[row])
+        for row, rate in beside.items():
+            alone[row] = rate
         return alone
+
+    def _beside(
+        self, job: Ints, gpu_type: Ints, gpus: Ints, servers: Ints, company: Company | None
+    ) -> tuple[Floats | float, dict[int, float]]:
+        """How many times as long work takes beside others; and the rows whose rate was measured, with it."""
+        rates: dict[int, float] = {}
+        if company is None:
+            return 1.0, rates
+        slowed: Floats = np.asarray(1.0 + self.interference * company.others)
+        if self.jobs.model is None or not self._seats:
+            return slowed, rates
+        (of, names), share, measured = self._models, self.jobs.share, self.inputs.model == "table"
+        pairs = np.flatnonzero((company.others == 1) & (of[job] >= 0) & (of[company.other] >= 0))
+        for row in pairs.tolist():
+            mine, theirs = names[of[job[row]]], names[of[company.other[row]]]
+            kind, rate = int(gpu_type[row]), None
+            if share is not None and share[job[row]]:
+                if measured and (rate := self._pairs.get((mine, kind, theirs))) is not None:
+                    rates[row] = rate
+                continue
+            later = bool(company.later[row])
+            if measured:
+                rate = self._on_seat((mine, theirs), kind, int(gpus[row]), int(servers[row]), later=later)
+            if rate is not None:
+                rates[row] = rate
+            elif (part := self._on_seat((mine, theirs), kind, 0, 0, later=later)) is not None:
+                slowed[row] = 1.0 / part if part > 0 else math.inf
+        return slowed, rates
+
+    def _on_seat(
+        self, models: tuple[str, str], gpu_type: int, gpus: int, servers: int, *, later: bool
+    ) -> float | None:
+        """What was measured of the first of two models, its own rows before those of the other.
+
+        Of one model twice, the job that began later has the rate, the other that of the partner.
+        """
+        mine, theirs = models
+        own = (mine, gpu_type, gpus, theirs), 0 if mine != theirs or later else 1
+        for key, at in (own, ((theirs, gpu_type, gpus, mine), 1)):
+            if key in self._seats:
+                return self._seats[key][_servers_first(self._seats[key], servers)[0]][at]
+        return None
 
     def done(self, rate: Floats, length: Floats) -> Floats:
         """Units of work done at a rate in so many seconds: in slots, whole iterations in each."""
@@ -217,10 +267,14 @@ class Speeds:
         return whole * np.floor(slot * rate * EVEN) + left
 
 
+def _servers_first(measured: Iterable[int], servers: int) -> list[int]:
+    """Numbers of servers in the order in which they count: the most not above that, then the fewest."""
+    return sorted(measured, key=lambda count: (count > servers, abs(count - servers)))
+
+
 def _between(measured: dict[int, tuple[list[int], list[float]]], gpus: int, servers: int) -> float:
     """The rate that counts: of the most servers that are not too many, else of the fewest beyond."""
-    below = sorted((count for count in measured if count <= servers), reverse=True)
-    for count in (*below, *sorted(count for count in measured if count > servers)):
+    for count in _servers_first(measured, servers):
         sizes, rates = measured[count]
         if sizes[0] <= gpus <= sizes[-1]:
             at = bisect_left(sizes, gpus)

@@ -50,7 +50,8 @@ def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
     times = instants(inputs, interval.first, interval.last)
     holding, waiting = Counter(times, stays.start, stays.end), Counter(times, stays.since, stays.start)
     milli_gpus, one = jobs.milli_gpus[stays.job], np.ones(len(stays), np.int64)
-    busy, asked = holding.sums(milli_gpus * stays.gpus), waiting.sums(milli_gpus * jobs.gpus[stays.job])
+    used = holding if stays.seat is None else Counter(times, stays.busy_from, stays.end)
+    busy, asked = used.sums(milli_gpus * stays.gpus), waiting.sums(milli_gpus * jobs.gpus[stays.job])
     at = np.searchsorted(spanning.time, times, side="right")
     wide, p = (np.concatenate([[0], own])[at] for own in (spanning.jobs, spanning.p))
     table: Table = {
@@ -62,7 +63,7 @@ def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
         "spanning_jobs": wide,
         "mean_contention": np.where(wide > 0, p / np.maximum(wide, 1), 0.0),
     }
-    return table | _watts(interval, times, holding, milli_gpus * stays.gpus)
+    return table | _watts(interval, times, used, milli_gpus * stays.gpus)
 
 
 def _watts(interval: RunInterval, times: Floats, holding: Counter, milli_gpus: Ints) -> Table:

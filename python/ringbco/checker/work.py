@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ringbco.checker.arrays import most_of, ranges
+from ringbco.checker.arrays import codes, most_of, ranges
 from ringbco.checker.contention import Parts
 from ringbco.checker.inputs import (
     DONE,
     LIMIT,
+    NONE,
     PREEMPTED,
     RUNG,
     Bools,
@@ -28,7 +29,8 @@ from ringbco.checker.inputs import (
     Stays,
 )
 from ringbco.checker.saves import Save, Saves
-from ringbco.checker.speed import EVEN, Speeds
+from ringbco.checker.seats import later
+from ringbco.checker.speed import EVEN, Company, Speeds
 from ringbco.checker.stays import Marks
 
 
@@ -64,6 +66,7 @@ class Worker:
         stays = self.stays
         size = len(stays)
         self._save()
+        self._take_turns()
         failed = self._failed()
         until, since = stays.end.copy(), np.zeros(size)
         if failed.any():
@@ -108,6 +111,31 @@ class Worker:
             if own:
                 self.written[row] = own
                 stays.saving[row] = saves.time(own, end)
+
+    def _take_turns(self) -> None:
+        """Writes which of two jobs of one model that began on a seat at one instant was the later.
+
+        No table says it, but it decides which rate of the pair each has: so it is as the work of both tells.
+        """
+        stays, parts, models = self.stays, self.parts, self.inputs.jobs.model
+        if stays.seat is None or models is None:
+            return
+        one, other, of = parts.stay, parts.other, codes(models)[0]
+        alike = (parts.company == 1) & (one < other) & (stays.start[one] == stays.start[other])
+        alike &= (of[stays.job[one]] == of[stays.job[other]]) & (stays.seat[one] != NONE)
+        pairs = np.unique(np.stack([one[alike], other[alike]]), axis=1)
+        rows = pairs.reshape(-1)
+        told = self.speeds.work[stays.job] * self.unit if stays.told is None else stays.told
+        off = []
+        in_order = stays.turn
+        for turn in (in_order, -in_order):
+            stays.turn = turn
+            done = self._between(rows, self.begin[rows], stays.end[rows]) * self.unit
+            off.append(np.abs(done - told[rows]).reshape(2, -1).sum(axis=0))
+            vars(self).pop("_rates", None)
+        swapped = pairs[:, off[1] < off[0]]
+        stays.turn = in_order.copy()
+        stays.turn[swapped] = in_order[swapped[::-1]]
 
     def _cuts(self, marks: Marks, rungs: Rungs, cut: Bools, until: Floats) -> Cuts:
         stays, whole = self.stays, self.speeds.work
@@ -260,7 +288,7 @@ class Worker:
             stays.gpus[parts.stay],
             stays.servers[parts.stay],
             p=parts.p,
-            company=(parts.company, parts.other),
+            company=Company(parts.company, stays.job[parts.other], later(stays, parts.stay, parts.other)),
             bandwidth=bandwidth,
         )
 

@@ -37,7 +37,7 @@ def registered(policy: Preset) -> dict[str, Any]:
         "name": policy.name,
         "about": f"{policy.about}; {policy.placement}" if queues else policy.about,
         "paper": policy.paper,
-        "preemptive": not queues and "as recorded" not in policy.is_,
+        "preemptive": not queues and not {"as recorded", "pairs"} & {*policy.is_},
         "clairvoyant": clairvoyant,
         "clairvoyant_with": clairvoyant_with,
         "order": policy.order if queues else None,

@@ -57,7 +57,8 @@ def _counts(outcome: Outcome, viewport: Viewport) -> dict[str, pl.DataFrame]:
 def gangs(outcome: Outcome) -> pl.DataFrame:
     """One row per stay, in order: job_id, stay, waits (s, since when its job waits), start and end_time.
 
-    Also num_gpus, num_servers, unit, asks, held and spans. asks and held are GPUs times unit, which is 1;
+    Also num_gpus, num_servers, seat (null for none), taken (from when on no other job has its GPUs, s), unit,
+    asks, held and spans. asks and held are GPUs times unit, which is 1;
     where jobs share GPUs they are thousandths of one, and unit is how many a GPU of the job counts. Jobs that
     were ended before they were done are among them. Of those the result does not tell what they asked for: it
     is what they held first.
@@ -66,6 +67,10 @@ def gangs(outcome: Outcome) -> pl.DataFrame:
     stays = outcome.stays
     for facts in (asked, _units(outcome)):
         stays = stays.join(facts, on="job_id", how="left", maintain_order="left")
+    stays = stays.join(_seats(outcome), on=("job_id", "stay"), how="left", maintain_order="left")
+    # Who comes to a seat takes no GPUs that others hold until then.
+    others = pl.col("end_time").cum_max().shift(1).over("seat", order_by="start_time")
+    taken = pl.when(pl.col("seat").is_not_null()).then(others)
     waited = pl.sum_horizontal("wait_behind", "wait_gpus", "wait_fragmented")
     # Of a job without a row in jobs.parquet. Rounding must not put it after the instant on which it fell.
     start = pl.col("start_time")
@@ -75,7 +80,8 @@ def gangs(outcome: Outcome) -> pl.DataFrame:
     seen = stays.select(submit).to_series().to_numpy()
     seen = first_instant(seen, outcome.run.get("options", {}))
     return stays.select(
-        *("job_id", "stay", "start_time", "end_time", "num_gpus", "num_servers", "unit"),
+        *("job_id", "stay", "start_time", "end_time", "num_gpus", "num_servers", "seat", "unit"),
+        taken=pl.min_horizontal(pl.max_horizontal("start_time", taken), "end_time"),
         waits=pl.min_horizontal(pl.coalesce(left, pl.Series(seen)), "start_time"),
         asks=asks.cast(pl.Int64) * pl.col("unit"),
         held=pl.col("num_gpus").cast(pl.Int64) * pl.col("unit"),
@@ -92,6 +98,13 @@ def _units(outcome: Outcome) -> pl.DataFrame:
     return outcome.allocations.group_by("job_id").agg(unit=unit)
 
 
+def _seats(outcome: Outcome) -> pl.DataFrame:
+    """The seat of each stay, of results that have them: job_id, stay, seat."""
+    assert outcome.allocations is not None
+    seat = pl.lit(None, pl.UInt32) if "seat" not in outcome.allocations.columns else pl.col("seat").first()
+    return outcome.allocations.group_by("job_id", "stay").agg(seat=seat)
+
+
 def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
     """What the beginning of each wait, and the start and end of each stay, add to the counts."""
     stays = gangs(outcome)
@@ -101,10 +114,15 @@ def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
             time=time,
             queued_jobs=queued,
             queued_gpus=queued * pl.col("asks"),
-            busy_gpus=holds * pl.col("held"),
+            busy_gpus=busy * pl.col("held"),
             spanning_jobs=holds * pl.col("spans"),
         )
-        for time, queued, holds in (("waits", one, none), ("start_time", -one, one), ("end_time", none, -one))
+        for time, queued, holds, busy in (
+            ("waits", one, none, none),
+            ("start_time", -one, one, none),
+            ("taken", none, none, one),
+            ("end_time", none, -one, -one),
+        )
     )
 
 

@@ -87,12 +87,12 @@ def spans(results: Results) -> dict[str, tuple[float, float]]:
     }
 
 
-def _edges(results: Results) -> dict[str, Floats]:
+def edges_of(results: Results) -> dict[str, Floats]:
     """The ends of the intervals of each result, s."""
     return {label: np.linspace(*span, _INTERVALS + 1) for label, span in spans(results).items()}
 
 
-def _steps(edges: Floats, means: Mapping[str, Floats], **facts: Any) -> pl.DataFrame:
+def steps(edges: Floats, means: Mapping[str, Floats], **facts: Any) -> pl.DataFrame:
     """Values of the intervals between edges; the last once more: a step ends where the next one begins."""
     steps = {name: np.append(mean, mean[-1]).astype(np.float64) for name, mean in means.items()}
     return pl.DataFrame({"day": (edges - edges[0]) / DAY, **steps}).with_columns(
@@ -104,11 +104,11 @@ def evictions(results: Results) -> Iterator[Part]:
     """Stays a day that ended so that others could start."""
     told = {label: found for label, found in results.items() if "evictions" in found.jobs.columns}
     frames = []
-    for label, edges in _edges(told).items() if told else ():
+    for label, edges in edges_of(told).items() if told else ():
         stays = stays_of_done(told[label].stays, told[label].jobs).filter(pl.col("ended") == "evicted")
         counts, _ = np.histogram(stays["end_time"].to_numpy(), edges)
         a_day = counts / np.diff(edges) * DAY
-        frames.append(_steps(edges, {"evictions": a_day, "stays": counts}, policy=label))
+        frames.append(steps(edges, {"evictions": a_day, "stays": counts}, policy=label))
     if frames:
         yield Part(pl.concat(frames))
 
@@ -118,7 +118,7 @@ def down(results: Results) -> Iterator[Part]:
     failing = {label: found for label, found in results.items() if found.outages is not None}
     frames: list[pl.DataFrame] = []
     seen: list[pl.DataFrame] = []
-    for label, edges in _edges(failing).items() if failing else ():
+    for label, edges in edges_of(failing).items() if failing else ():
         outcome = failing[label]
         assert outcome.outages is not None
         if any(outcome.outages.equals(other) for other in seen):
@@ -129,7 +129,7 @@ def down(results: Results) -> Iterator[Part]:
         by_clock = down.on_clock(outcome.run.get("options", {}))
         lost = DownTime.of(by_clock, gpus)
         mean = np.array([lost.gpu_seconds(a, b) / (b - a) for a, b in pairwise(edges.tolist())])
-        frames.append(_steps(edges, {"gpus": mean}, policy=label))
+        frames.append(steps(edges, {"gpus": mean}, policy=label))
     if frames:
         yield Part(pl.concat(frames))
 
@@ -143,7 +143,7 @@ def replicas(results: Results) -> Iterator[Part]:
     drawn = list(names)[:_MOST_SERVICES]
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in drawn}
     wishes: list[pl.DataFrame] = []
-    for label, edges in _edges(serving).items() if drawn else ():
+    for label, edges in edges_of(serving).items() if drawn else ():
         outcome = serving[label]
         assert outcome.services is not None
         assert outcome.replicas is not None
@@ -156,12 +156,12 @@ def replicas(results: Results) -> Iterator[Part]:
                 _mean(mine[time].to_numpy(), np.ones(mine.height), edges)
                 for time in ("start_time", "end_time")
             )
-            frames[name].append(_steps(edges, {"replicas": begun - over}, policy=label, wanted=False))
+            frames[name].append(steps(edges, {"replicas": begun - over}, policy=label, wanted=False))
             if not known:
                 rows = outcome.services.filter(pl.col("service") == name).sort("time")
                 change = np.diff(rows["replicas"].to_numpy().astype(np.float64), prepend=0.0)
                 wanted = _mean(rows["time"].to_numpy(), change, edges)
-                frames[name].append(_steps(edges, {"replicas": wanted}, policy=label, wanted=True))
+                frames[name].append(steps(edges, {"replicas": wanted}, policy=label, wanted=True))
     note = "Running replicas; grey: requested replicas. Averaged over equal intervals."
     if len(names) > len(drawn):
         note += f" Only the first {len(drawn)} of {len(names)} services are shown."
@@ -186,10 +186,10 @@ def fullness(results: Results) -> Iterator[Part]:
             if "gpu_share" in found.jobs.columns and found.allocations is not None
         }
     )
-    for label, edges in _edges(drawn).items() if drawn else ():
+    for label, edges in edges_of(drawn).items() if drawn else ():
         parts = zip(FULLNESS, fill(drawn[label], edges), strict=True)
         frames = [
-            _steps(edges, {"gpus": row}, state=state, place=place) for place, (state, row) in enumerate(parts)
+            steps(edges, {"gpus": row}, state=state, place=place) for place, (state, row) in enumerate(parts)
         ]
         yield Part(pl.concat(frames), of=label, note=others)
 
@@ -210,25 +210,28 @@ def fill(outcome: Outcome, edges: Floats) -> Floats:
         .with_columns(after=pl.col("change").cum_sum().over(gpu))
         .sort("time")
     )
-    after = changes["after"].to_numpy()
+    time, after = changes["time"].to_numpy(), changes["after"].to_numpy()
     before = after - changes["change"].to_numpy()
-    since = np.maximum(changes["time"].to_numpy() - edges[0], 0.0)
-    upto = edges - edges[0]
-    place = np.searchsorted(since, upto)
 
     def mean(thousandths: Any) -> Floats:
         """Of a quantity that each GPU has by what is held of it."""
-        steps = (thousandths(after) - thousandths(before)).astype(np.float64)
-        risen, weighed = (np.concatenate(([0.0], np.cumsum(of))) for of in (steps, steps * since))
-        seconds = risen[place] * upto - weighed[place]
-        # Rounding leaves a little where nothing is held.
-        found: Floats = (np.diff(seconds) / np.diff(upto) / MILLI_GPU).round(6)
-        return found
+        return means_of(time, (thousandths(after) - thousandths(before)) / MILLI_GPU, edges)
 
     full = mean(lambda held: np.where(held >= MILLI_GPU, MILLI_GPU, 0))
     used = mean(lambda held: np.where(held < MILLI_GPU, held, 0))
     free = mean(lambda held: np.where((held > 0) & (held < MILLI_GPU), MILLI_GPU - held, 0))
     return np.stack((full, used, free, sum(server_gpus(outcome)) - full - used - free))
+
+
+def means_of(times: Floats, changes: Floats, edges: Floats) -> Floats:
+    """Means between edges of a sum that changes at these times, in their order; to a millionth."""
+    since, upto = np.maximum(times - edges[0], 0.0), edges - edges[0]
+    place = np.searchsorted(since, upto)
+    risen, weighed = (np.concatenate(([0.0], np.cumsum(of))) for of in (changes, changes * since))
+    seconds = risen[place] * upto - weighed[place]
+    # Rounding leaves a little where nothing is held.
+    found: Floats = (np.diff(seconds) / np.diff(upto)).round(6)
+    return found
 
 
 def by_server(results: Results) -> Iterator[Part]:
@@ -238,7 +241,7 @@ def by_server(results: Results) -> Iterator[Part]:
     )
     if not drawn:
         return
-    ends = _edges(drawn)
+    ends = edges_of(drawn)
     rows = int(np.clip(_CELLS / _INTERVALS / len(drawn), _FEWEST_ROWS, _MOST_ROWS))
     grids = {}
     for label, outcome in drawn.items():

@@ -10,7 +10,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports import data_jobs, data_links, data_parts, data_requests, data_time, shapes
+from ringbco.reports import data_jobs, data_links, data_parts, data_requests, data_seats, data_time, shapes
 from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
 from ringbco.reports.shapes_requests import against_replicas
@@ -198,6 +198,22 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         _rows("shares-waits", "Waiting time by share", "Mean waiting time by requested share.",
               data_parts.shares, by="group", value="waited", across="mean wait", times=True, zero=AT_ONCE,
               told=("policy", "group", "waited time")),
+    ),
+    "Jobs on the same GPUs": (
+        Row("seats-fill", "GPUs with one job and with several",
+            "GPUs by the jobs on them, averaged over equal intervals.", data_seats.fill, shapes.stack, {
+                "part": "state", "palette": data_seats.FILL, "value": "gpus", "across": "GPUs",
+                "told": ("state",)}, each=True, height=160),
+        Row("seats-slowdown", "Slow-down beside others",
+            "Share of jobs with slow-down <= x: the time with others on the same GPUs / that alone there for"
+            " the same work. Below 1 is faster. Without jobs that shared links or lost work.",
+            data_seats.slowdowns, shapes.lines, {
+                "y": alt.Y("share:Q", title="share of jobs").scale(domain=[0, 1]).axis(format="%")}),
+        _rows("seats-hours", "What sharing GPUs cost and gave",
+              "GPU-hours with several jobs, by which these jobs ran longer, and of the work that they did"
+              " there beyond that of one job.",
+              data_seats.hours, by="what", value="hours", across="GPU-hours", number=",~f",
+              told=("policy", "what", "hours ,.3g GPU-hours")),
     ),
     "Elastic jobs": (
         Row("elastic-lanes", "GPUs of a job over time",

@@ -85,6 +85,7 @@ def scene_data(scene: Scene) -> dict[str, Any]:
             gpus=_whole(stays["gpus"]),
             servers=_whole(stays["servers"]),
             rank=rank,
+            **_seats(scene, stays),
             began=_codes(stays["began"], BEGAN),
             ended=_codes(stays["ended"], ENDED),
             by=by,
@@ -183,6 +184,8 @@ def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
             end="end_time",
             gpus=pl.col("num_gpus").cast(pl.Int64),
             servers=pl.col("num_servers").cast(pl.Int64),
+            seat="seat",
+            taken="taken",
             # Of a share the GPU it is a part of counts as one.
             asks=(pl.col("asks") / pl.col("unit")).cast(pl.Int64),
             share=pl.when(whole).then(0).otherwise("unit"),
@@ -196,6 +199,16 @@ def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
         frames.append(_replicas(outcome.replicas))
     every = pl.concat(frames, how="diagonal")
     return every.filter(pl.col("since") < shown.end, pl.col("end") > shown.start).with_row_index("row")
+
+
+def _seats(scene: Scene, stays: pl.DataFrame) -> dict[str, NDArray[np.uint32]]:
+    """Where jobs may hold the same GPUs: seats, from 1, and from when on a stay's GPUs are no other's."""
+    if not stays["seat"].count():
+        return {}
+    return {
+        "seat": _whole((stays["seat"].cast(pl.Int64) + 1).fill_null(0)),
+        "taken": scene.ticks(stays["taken"].fill_null(stays["start"])),
+    }
 
 
 def _shared(outcome: Outcome) -> bool:

@@ -149,9 +149,14 @@ class Bounds:
 
         None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
         faster ones than they were recorded on; jobs that arrived after others; rings that may be faster over
-        several servers than in one; a result that is damaged.
+        several servers than in one; jobs that may have held the same GPUs; a result that is damaged.
         """
-        if _resizes(outcome) or "run_on_type" in outcome.jobs.columns or _chained(outcome):
+        if (
+            _shares_gpus(outcome)
+            or _resizes(outcome)
+            or "run_on_type" in outcome.jobs.columns
+            or _chained(outcome)
+        ):
             return None
         jobs = measured(outcome).select(name for name in _READ if name in outcome.jobs.columns)
         rows = hashlib.sha256(jobs.hash_rows().to_numpy().tobytes()).hexdigest()
@@ -182,6 +187,12 @@ def _resizes(outcome: Outcome) -> bool:
         return True
     by_log = str(_recorded(outcome, "options", "policy")).startswith("log:")
     return by_log or _recorded(outcome, "own_policy", "kind") == "Policy"
+
+
+def _shares_gpus(outcome: Outcome) -> bool:
+    """Whether several jobs may have held the same GPUs: together they may do more than one of them."""
+    most = _recorded(outcome, "options", "jobs_per_gpu")
+    return isinstance(most, int) and most > 1
 
 
 def _chained(outcome: Outcome) -> bool:

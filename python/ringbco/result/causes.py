@@ -113,7 +113,11 @@ def _run(
     # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
     if fixed:
-        return _without(noise, longer), np.zeros_like(longer)
+        if "seated" not in jobs:
+            return _without(noise, longer), np.zeros_like(longer)
+        # Who held the same GPUs as another took longer for it.
+        spread = np.where(jobs["seated"][rows], jobs["spread"][rows], longer)
+        return _without(noise, spread), _without(noise, longer - spread)
     # In a network of tiers, the link of the job itself.
     own = jobs.get("own_bandwidth")
     across = None if own is None else np.where(own[rows] > 0, own[rows], network.inter_bandwidth)
@@ -129,6 +133,8 @@ def _run(
     contended = shared & (network.xi1 * jobs["max_contention"][rows] > 1)
     if "slowed" in jobs:
         contended = jobs["slowed"][rows]
+    if "seated" in jobs:
+        contended = contended | jobs["seated"][rows]
     if "spread" in jobs:
         by_stays = jobs["stays"][rows] > 1
         if "longer" in jobs:

@@ -82,10 +82,11 @@ def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return read_toml(path / RUN)
 
 
-def copy_in(folder: Path, table: str, options: Mapping[str, Any]) -> Path | None:
-    """The copy of a side table in a result folder; None where it has none. options: of its run.toml."""
+def copy_in(folder: Path, table: str, run: Mapping[str, Any]) -> Path | None:
+    """The copy of a side table in a result folder; None where it has none. run: its run.toml."""
     told = TABLES[table]
-    return folder / told.file if told.is_there(options, {}) else None
+    there = told.is_there(run.get("options", {}), run.get("record", {}))
+    return folder / told.file if there else None
 
 
 def figures_digest(folder: Path) -> str:

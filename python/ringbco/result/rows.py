@@ -117,6 +117,7 @@ class Place(NamedTuple):
     held: GPU-seconds held up to the last submission, as the engine adds them up: the table does not say when
     a preempted job held its GPUs. fates: of the jobs that were not done, how many by key. ended: jobs that a
     verb ended after they had run: submit_time, finish_time (when each held GPUs last), GPU-seconds held.
+    shared: GPU-seconds in which jobs that were done were guests on GPUs that others held already.
     measured: where a window is; else figures of time are of the whole of the jobs' run.
     """
 
@@ -127,6 +128,7 @@ class Place(NamedTuple):
     ended: Mapping[str, NDArray[np.float64]] = _NOBODY
     down: DownTime | None = None
     measured: Measured | None = None
+    shared: float = 0.0
 
     def up(self, first: float, length: float, last: float | None = None) -> float:
         """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
@@ -248,13 +250,15 @@ class Rows:
     def held(self) -> float:
         """GPU-seconds that jobs held, those that were ended among them; in the window those of all jobs.
 
+        GPUs that several jobs hold at once count once.
+
         Not a BLAS product, whose last bit depends on the number of threads it may use.
         """
         if self.place.measured is not None:
             return self.place.measured.held
         ended = self.place.ended["held"]
         # A series of an array imports numpy.ma, which no small replay should pay for.
-        return self.sum("held") + (float(pl.Series(ended).sum()) if ended.size else 0.0)
+        return self.sum("held") - self.place.shared + (float(pl.Series(ended).sum()) if ended.size else 0.0)
 
     @cached_property
     def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:

@@ -103,6 +103,9 @@ ALLOCATIONS_SCHEMA: Final = {
 }
 # Job tables with shares of a GPU.
 GPUS_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu": pl.UInt32(), "share": pl.Float64()}
+# Runs in which several jobs may hold the same GPUs.
+SEATS_SCHEMA: Final[dict[str, pl.DataType]] = {"seat": pl.UInt32()}
+BESIDE_SCHEMA: Final[dict[str, pl.DataType]] = {"beside": pl.String()}
 STAYS_SCHEMA: Final[dict[str, pl.DataType]] = {
     "job_id": pl.String(),
     "stay": pl.UInt32(),

@@ -50,9 +50,13 @@ class ResultTable(NamedTuple):
         """Its file in a result folder."""
         return f"{self.key}.parquet"
 
+    def is_implied(self, options: Mapping[str, object]) -> bool:
+        """Whether [options] of run.toml says that a result has it."""
+        return self.follows is not None and self.follows(options)
+
     def is_there(self, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
         """Whether a result has it. options, record: the tables of its run.toml."""
-        if self.follows is not None and self.follows(options):
+        if self.is_implied(options):
             return True
         told = options if self.said == "options" else record
         return bool(told.get(self.key, self.unsaid)) if self.said else self.follows is None
@@ -82,17 +86,18 @@ _ROWS: Final = (
     ),
     ResultTable(
         *("allocations", schema.ALLOCATIONS_SCHEMA, "stay and server"),
-        *("without `--no-allocations`", ("share",), "options"),
+        *("without `--no-allocations`", ("share", "seat"), "options"),
         unsaid=True,
-        more=schema.GPUS_SCHEMA,
+        more=schema.GPUS_SCHEMA | schema.SEATS_SCHEMA,
     ),
     ResultTable(
         *("timeline", schema.TIMELINE_SCHEMA, "sample of the cluster's state"), more=schema.POWER_SCHEMA
     ),
     ResultTable(
         *("decisions", schema.DECISIONS_SCHEMA, "decision, or server of a start", "`--decisions`"),
-        tuple(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")),
+        (*(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")), *schema.BESIDE_SCHEMA),
         "options",
+        more=schema.BESIDE_SCHEMA,
     ),
     *(
         ResultTable(
@@ -101,7 +106,7 @@ _ROWS: Final = (
             f"row of the {form.noun} given",
             f"`--{form.option.replace('_', '-')}`" + (", given again" if at else ""),
             (*(name for name, column in form.columns.items() if not column.required), *_owners(form.option)),
-            "" if form.option == "tables" else "options",
+            "record" if form.option == "tables" else "options",
             follows=_FOLLOWS.get(form.option),
             stem=name.replace("_", "-") if at else "",
             more={column: form.schema[column] for column in form.seldom}

@@ -24,6 +24,7 @@ _ORDERS: Final = {
     "edf": "the ranking by deadline",
     "tiresias": "the ranking by attained service",
     "gittins": "the ranking by Gittins index",
+    "lucid": "the ranking by estimated duration x num_gpus",
     "ftf": "the ranking by finish-time fairness",
     "time-slice": "the order of turns",
 }

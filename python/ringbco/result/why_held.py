@@ -75,14 +75,16 @@ def _groups(record: Record, tier: str) -> Rows:
 class Held:
     """Who held what at a moment, among servers of a job's virtual cluster.
 
-    held: their GPUs. empty: by server, GPUs without a job; milli_gpus: thousandths that no job holds;
+    held: their GPUs; used: the same, once where several jobs hold them. empty: by server, GPUs without a job;
+    milli_gpus: thousandths that no job holds;
     room: the most that is left of one GPU.
     """
 
     def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Allocations) -> None:
         self.record, self.there = record, there
         held = rows.at(moment)
-        self.held = held = held.those(np.flatnonzero(there[held.server]))
+        self.held = held.those(np.flatnonzero(there[held.server]))
+        self.used = held = self.held.once()
         server, since, until = record.down
         self.down = np.zeros(there.size, np.bool_)
         self.down[server[moment.within(since, until)]] = True
@@ -97,7 +99,7 @@ class Held:
         if record.shared:
             own, most = held.gpu >= 0, int(sizes.max())
             places = held.server[own] * most + held.gpu[own]
-            used = (
+            taken = (
                 np.bincount(places, held.milli_gpus[own], sizes.size * most)
                 .astype(np.int64)
                 .reshape(-1, most)
@@ -106,8 +108,8 @@ class Held:
                 np.bincount(held.server[~own], held.milli_gpus[~own], sizes.size).astype(np.int64)
                 // MILLI_GPU
             )
-            touched = (used > 0).sum(axis=1) + whole
-            left = np.where(used > 0, MILLI_GPU - used, 0).max(axis=1)
+            touched = (taken > 0).sum(axis=1) + whole
+            left = np.where(taken > 0, MILLI_GPU - taken, 0).max(axis=1)
             self.room = np.where(up, np.where(touched < sizes, MILLI_GPU, left), 0)
         self.drained = int((sizes - touched)[there & self.drains].sum())
         self.milli_gpus = np.where(up, sizes * MILLI_GPU - milli_gpus, 0)
@@ -143,12 +145,12 @@ class Held:
         who, at = np.unique(held.who, return_inverse=True)
         milli_gpus = np.bincount(at, held.milli_gpus, who.size).astype(np.int64)
         order = np.lexsort((who, -milli_gpus))[:MOST]
-        jobs = who >= 0
+        jobs, used = who >= 0, self.used
         idle = [np.arange(self.empty.size)] if want.pools is None else [own for _, own in want.pools]
         usable = np.concatenate([np.zeros(0, np.int64), *idle])
         found: dict[str, Any] = {
             "gpus": int(record.gpus[self.there].sum()),
-            "held": gpus(int(milli_gpus[jobs].sum())),
+            "held": gpus(int(used.milli_gpus[used.who >= 0].sum())),
             "jobs": int(jobs.sum()),
             "replicas": gpus(int(milli_gpus[~jobs].sum())),
             "down": int(record.gpus[self.there & self.down].sum()),

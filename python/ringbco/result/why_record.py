@@ -110,7 +110,8 @@ def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
 class Allocations:
     """Rows of who held what: jobs by number, replicas of services by -1 - their service's number.
 
-    stay: the number of a job's; milli_gpus: thousandths of a GPU; gpu: which of its server, -1 where unknown.
+    stay: the number of a job's; milli_gpus: thousandths of a GPU; gpu: which of its server; seat: of whole
+    GPUs that several jobs may hold. Both are -1 where unknown.
     """
 
     who: Rows
@@ -118,13 +119,21 @@ class Allocations:
     server: Rows
     milli_gpus: Rows
     gpu: Rows
+    seat: Rows
     start: Floats
     end: Floats
 
     def those(self, rows: NDArray[Any]) -> Allocations:
         """Some of the rows."""
-        own = self.who, self.stay, self.server, self.milli_gpus, self.gpu, self.start, self.end
+        own = self.who, self.stay, self.server, self.milli_gpus, self.gpu, self.seat, self.start, self.end
         return Allocations(*(column[rows] for column in own))
+
+    def once(self) -> Allocations:
+        """Of those that hold the same GPUs at a moment, one."""
+        seats = np.flatnonzero(self.seat >= 0)
+        places = np.stack([self.seat[seats], self.server[seats], self.gpu[seats]])
+        first = np.unique(places, axis=1, return_index=True)[1]
+        return self.those(np.sort(np.append(np.flatnonzero(self.seat < 0), seats[first])))
 
     def at(self, moment: Moment) -> Allocations:
         """Those that hold GPUs at a moment."""
@@ -257,7 +266,12 @@ class Record:
             rows["stay"].to_numpy().astype(np.int64),
             rows["server"].to_numpy().astype(np.int64),
             milli_gpus * rows["num_gpus"].to_numpy(),
-            rows["gpu"].cast(pl.Int64).to_numpy() if shared else np.full(rows.height, -1),
+            *(
+                rows[name].cast(pl.Int64).fill_null(-1).to_numpy()
+                if name in rows.columns
+                else np.full(rows.height, -1)
+                for name in ("gpu", "seat")
+            ),
             rows["start_time"].to_numpy(),
             rows["end_time"].to_numpy(),
         ]
@@ -269,7 +283,7 @@ class Record:
                 np.full(replicas.height, -1),
                 replicas["server"].to_numpy().astype(np.int64),
                 replicas["num_gpus"].to_numpy().astype(np.int64) * MILLI_GPU,
-                np.full(replicas.height, -1),
+                *(np.full(replicas.height, -1) for _ in ("gpu", "seat")),
                 replicas["start_time"].to_numpy(),
                 replicas["end_time"].to_numpy(),
             ]

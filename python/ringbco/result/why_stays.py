@@ -32,6 +32,8 @@ class Stays:
         self.done: dict[str, Any] = {} if at is None else jobs.row(int(at), named=True)
         self.want = want_of(record, row, asked.types)
         self.facts: list[Fact] = []
+        self.company: dict[str, None] = {}
+        """Whom it met on its GPUs, in that order."""
         self.stay: int | None = None
         self.near: Allocations | None = None
         if record.allocations is not None and self.stay_rows.size:
@@ -77,17 +79,23 @@ class Stays:
             told["gpu_type"] = stays["gpu_type"][place]
         if stays["pause"][place]:
             told["pause"] = float(stays["pause"][place])
-        self.say("started", start, **told)
+        beside = {} if self.near is None else why_links.company(record, self.near, place, self.row)
+        there = [each["job"] for each in beside.get("with", ()) if each["since"] < start]
+        self.company |= dict.fromkeys(each["job"] for each in beside.get("with", ()))
+        self.say("started", start, **told, **({"beside": there} if there else {}))
         if told["gpus"] < self.want.gpus and not self.want.share:
             self.say("given", start, gpus=told["gpus"], of=self.want.gpus, **self._began(start))
         if self.near is None or not told["on"]:
             return
         rows, servers = self.near, [part["server"] for part in told["on"]]
         self._gave(rows, start, servers)
-        met = why_links.neighbours(record, rows, place, self.row, servers)
-        if met:
-            slows = bool(self.done.get("run_contention"))
-            self.say("shared", float(record.end[place]), **met, slowed=slows if self.done else None)
+        slows = bool(self.done.get("run_contention")) if self.done else None
+        for met in (
+            beside,
+            why_links.neighbours(record, rows, place, self.row, servers),
+        ):
+            if met:
+                self.say("shared", float(record.end[place]), **met, slowed=slows)
         if self.done.get("run_contention_uplinks"):
             crossed = why_uplinks.busiest(record, rows, place, self.row)
             if crossed:

@@ -155,11 +155,12 @@ class Teller(Waits):
         self.say("finished", finish, **told, slots=slots, cut=bool(done.get("reached_limit")))
         contention = on_top.get("run_contention", 0.0)
         runs = alone + sum(on_top.get(name, 0.0) for name in PARTS if name.startswith("run_"))
-        if contention > 0 and runs > contention:
+        if (contention > 0 or (contention < 0 and self.company)) and runs > contention:
             p = int(done["max_contention"])
             factor = runs / (runs - contention)
             uplinks = float(done.get("run_contention_uplinks") or 0.0)
             told = {"seconds": contention, "factor": factor, "most": p, "slots": slots}
+            told |= {"beside": list(self.company)} if self.company else {}
             self.say("slowed", finish, **told, **({"uplinks": uplinks} if uplinks > 0 else {}))
         if done.get("deadline") is not None:
             self.say("deadline", finish, late=finish - float(done["deadline"]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from ringbco.result import why_request_words, why_uplinks
+from ringbco.result import why_request_words, why_seats, why_uplinks
 from ringbco.result.diff import PARTS
 from ringbco.result.why_things import MOST_SERVERS, figure, gpus, holding, listed, place, some
 from ringbco.units import duration, instant, percent
@@ -313,8 +313,9 @@ def _started(told: Told, when: str, clock: Clock) -> str:
         where = f": {listed(spread, len(on) - MOST_SERVERS)}. Its ring spans these servers"
     else:
         where = f" of {some(told['servers'], 'server')}"
+    beside = f" It shares them with {listed(told['beside'])}." if "beside" in told else ""
     pause = f" {duration(told['pause'])} passed without progress first." if "pause" in told else ""
-    return f"{_BEGAN[told['began']]} {when} on {gpus(told['gpus'])}{kind}{before}{where}.{pause}"
+    return f"{_BEGAN[told['began']]} {when} on {gpus(told['gpus'])}{kind}{before}{where}.{beside}{pause}"
 
 
 def _freed(told: Told, when: str, clock: Clock) -> str:
@@ -329,13 +330,13 @@ def _freed(told: Told, when: str, clock: Clock) -> str:
 
 def _shared(told: Told, when: str, clock: Clock) -> str:
     links = told["what"] == "links"
+    words = {"links": "links between servers", "gpu": "its GPU", "gpus": "its GPUs"}
     met = [
         f"{each['job']} (for {duration(each['seconds'])}{', ' + place(each['servers']) if links else ''})"
         for each in told["with"]
     ]
     who = listed(met, told["jobs"] - len(met))
-    what = "links between servers" if links else "its GPU"
-    said = f"In these {duration(told['ran'])} it shared {what} with {who}."
+    said = f"In these {duration(told['ran'])} it shared {words[told['what']]} with {who}."
     return f"{said} That did not slow it down." if told["slowed"] is False else said
 
 
@@ -406,6 +407,8 @@ _PARTS: Final = PARTS | {
 
 
 def _slowed(told: Told, when: str, clock: Clock) -> str:
+    if told.get("beside") and told["most"] <= 1:
+        return why_seats.cost(told)
     rings = f", with up to {told['most']} rings on one of its servers" if told["most"] > 1 else ""
     what = "Contention, with the rounding to slots," if told["slots"] else "Contention"
     said = f"{what} cost it {duration(told['seconds'])}{rings}: it ran {told['factor']:,.2f} times as long"
@@ -480,4 +483,4 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "deadline": _deadline,
     "never done": lambda told, when, clock: f"It never finished: its last stay ended {when}.",
     "never started": _never,
-} | {**why_uplinks.SENTENCES, **why_request_words.SENTENCES}
+} | {**why_seats.SENTENCES, **why_uplinks.SENTENCES, **why_request_words.SENTENCES}

@@ -106,7 +106,7 @@ def read_repeat(
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     given, parameters = settings(run, record, policy)
     # The files themselves may have changed.
-    copies = copies_of(run, lambda table: copy_in(path, table, options))
+    copies = copies_of(run, lambda table: copy_in(path, table, run))
     given |= {name: copy for name, copy in copies.items() if copy is not None}
     return Repeat(
         folder=path,

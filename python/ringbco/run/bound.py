@@ -191,6 +191,9 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, expected in _ENDS.items():
         if options.get(name) not in (None, False, "none"):
             raise UsageError(f"option {name}: {options[name]!r}: expected {expected}")
+    if (options.get("jobs_per_gpu") or 1) > 1:
+        expected = "1: two jobs on a GPU may do more than one, so there is no bound"
+        raise UsageError(f"option jobs-per-gpu: {options['jobs_per_gpu']}: expected {expected}")
     kept = {name: value for name, value in options.items() if name not in _ENDS}
     return checked(kept, OPTIONS, command="bound")
 

@@ -33,6 +33,7 @@ from ringbco.result.schema import (
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
+    SEATS_SCHEMA,
     SHARES_SCHEMA,
     TIERS_SCHEMA,
     TIMELINE_SCHEMA,
@@ -54,6 +55,8 @@ _ENGINE: Final = {
     "lost_gpu_time": "lost_gpus",
     "run_on_type": "on_types",
 }
+NO_SEAT: Final = 2**32 - 1
+"""The engine's number for no seat: of a share."""
 LONGER_SLOT: Final = "give a longer --slot, or use --clock continuous"
 _WISHES: Final = {
     "oversize": (
@@ -227,6 +230,9 @@ def allocations_frame(job_id: pl.Series, result: _core.RunResult, *, shares: boo
     if shares:
         parts = (_shared(held["gpu"]), _share(held["share"]))
         columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
+    if "seat" in held:
+        seat = _shared(held["seat"])
+        columns |= dict(zip(SEATS_SCHEMA, [seat.set(seat == NO_SEAT, None)], strict=True))
     return _frame(columns, ALLOCATIONS_SCHEMA)
 
 
@@ -289,7 +295,7 @@ def timeline_frame(
             cluster,
             told["time"],
             held=[
-                Held(allocated["server"], held_gpus(result), allocated["start"], allocated["end"]),
+                Held(allocated["server"], held_gpus(result), busy_from(result), allocated["end"]),
                 *([] if replicas is None else [replicas]),
             ],
             down=down,
@@ -311,6 +317,12 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     if allocated["share"].size == 0:
         return allocated["gpus"]
     return np.where(allocated["share"] > 0, allocated["share"] / MILLI_GPU, 1.0)
+
+
+def busy_from(result: _core.RunResult) -> NDArray[np.float64]:
+    """From when on the GPUs of each row of the allocations are not those of another job already, s."""
+    allocated = result.tables["allocations"]
+    return allocated.get("busy_from", allocated["start"])
 
 
 def describe_run(

@@ -89,9 +89,9 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun
             continue
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
-    copies = copies_of(run, lambda table: copy_in(folder, table, told))
+    copies = copies_of(run, lambda table: copy_in(folder, table, run))
     speeds = copies.pop("tables")
-    if options.get("model") == "table":
+    if speeds is not None:
         options.setdefault("tables", speeds)
     for name, copy in copies.items():
         if name in given and name not in _OF_THE_RUN:

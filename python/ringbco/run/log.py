@@ -16,7 +16,7 @@ import polars as pl
 from ringbco import _core
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
-from ringbco.result.schema import DECISIONS_SCHEMA
+from ringbco.result.schema import BESIDE_SCHEMA, DECISIONS_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ _NONE: Final = 2**32 - 1
 _PREFIX: Final = "log:"
 _REQUIRED: Final = ("time", "verb", "job_id", "server", "num_gpus")
 """Columns that a log must have; of the others, those of the machine's own rows, it may lack any."""
+_SCHEMA: Final = DECISIONS_SCHEMA | BESIDE_SCHEMA
 _WITH_GPUS: Final = ("start", "move", "resize")
 _OF_SERVERS: Final = ("replica", "up", "down", "drain")
 _PASS: Final = r"^pass (\d+)(?:, )?"
@@ -39,7 +40,7 @@ _PASS: Final = r"^pass (\d+)(?:, )?"
 class Log:
     """A decision log.
 
-    path: of its file. frame: its rows, with every column of DECISIONS_SCHEMA.
+    path: of its file. frame: its rows, with every column of DECISIONS_SCHEMA, and `beside`.
     """
 
     path: Path
@@ -53,12 +54,12 @@ class Log:
             hint = "log:FILE takes the path of a decisions.parquet, which --decisions writes"
             raise InputError("no such file", file=path, hint=hint)
         frame = read_table(path, {name: DECISIONS_SCHEMA[name] for name in _REQUIRED})
-        for name, kind in DECISIONS_SCHEMA.items():
+        for name, kind in _SCHEMA.items():
             if name not in frame.columns:
                 frame = frame.with_columns(pl.lit(None, kind).alias(name))
             elif frame.schema[name] != kind:
                 raise InputError(f"{kind}", file=path, column=name, value=str(frame.schema[name]))
-        return cls(path, frame.select(*DECISIONS_SCHEMA))
+        return cls(path, frame.select(*_SCHEMA))
 
     def has(self, *verbs: str) -> bool:
         """Whether it has a row with one of the verbs."""
@@ -96,7 +97,7 @@ class Log:
         for name, names in (("verb", verbs), ("service", services), ("cause", causes)):
             found = _numbered(found, name, pl.Series(names, dtype=pl.String))
         jobs = table.frame["job_id"]
-        found = _numbered(_numbered(found, "job_id", jobs), "by", jobs)
+        found = _numbered(_numbered(_numbered(found, "job_id", jobs), "by", jobs), "beside", jobs)
         self._check(found, servers, verbs)
 
         def column(name: str, absent: int = _NONE) -> NDArray[Any]:
@@ -111,6 +112,7 @@ class Log:
             "num_gpus": column("num_gpus", 0),
             "gpu": column("gpu"),
             "by": column("by_number"),
+            "beside": column("beside_number"),
             "service": column("service_number"),
             "replica": column("replica"),
             "cause": found["cause_number"].fill_null(0).cast(pl.UInt8).to_numpy(),
@@ -137,6 +139,11 @@ class Log:
                 "by",
                 (pl.col("verb") == "evicted") & pl.col("by_number").is_null() & pl.col("service").is_null(),
                 "a job of the job table, or a service: who gets the GPUs",
+            ),
+            (
+                "beside",
+                pl.col("beside").is_not_null() & pl.col("beside_number").is_null(),
+                "a job of the job table: on whose GPUs the job starts",
             ),
             (
                 "time",
@@ -184,11 +191,14 @@ def decisions_frame(
     outages: pl.DataFrame | None,
     services: Sequence[str],
     table: Mapping[str, NDArray[Any]],
+    *,
+    seats: bool,
 ) -> pl.DataFrame:
     """decisions.parquet: a row per decision, or a part of one, and a row for everything that the machine did.
 
     job_id: of the job table. shares: of each of its jobs, the part of a GPU, 0 for whole ones; None where
-    none has one. outages, services: those that the engine was given, by number. table: the engine's.
+    none has one. outages, services: those that the engine was given, by number. table: the engine's. seats:
+    whether several jobs may hold the same GPUs.
     """
     log = {name: pl.Series(values) for name, values in table.items()}
     verbs, causes = (pl.Series(names, dtype=pl.String) for names in _core.verbs())
@@ -209,6 +219,7 @@ def decisions_frame(
     if shares is not None:
         share = _named(pl.Series(shares), log["job"], gpu.is_not_null())
         share = share.set(share == 0.0, None)
+    beside = _named(job_id, log["beside"], log["beside"] != _NONE) if seats else None
     return pl.DataFrame(
         {
             "time": log["time"],
@@ -222,8 +233,9 @@ def decisions_frame(
             "replica": log["replica"].set(log["replica"] == _NONE, None),
             "by": by,
             "cause": told if of_outage is None else pl.select(pl.coalesce(told, of_outage)).to_series(),
+            **({} if beside is None else dict(zip(BESIDE_SCHEMA, [beside], strict=True))),
         },
-        schema_overrides=DECISIONS_SCHEMA,
+        schema_overrides=_SCHEMA,
     )
 
 

@@ -82,9 +82,13 @@ class Options(TypedDict, total=False):
     """Write requests.parquet: replica, start, first token and finish of each request
     (docs/serving.md). Default: false.
     """
+    jobs_per_gpu: int | None
+    """The most jobs of whole GPUs that may hold the same GPUs: policies of one's own and lucid start
+    jobs beside others (docs/lucid.md). 1: none do. Default: 1; lucid: 2.
+    """
     interference: float
-    """GPU shares: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1)) of its rate. Pairs
-    measured side by side (model table) keep their measured rate. Default: 0.
+    """GPU shares, and --jobs-per-gpu: each of n jobs on a GPU runs at 1 / (1 + interference (n - 1))
+    of its rate. Pairs measured side by side (--tables) keep their measured rate. Default: 0.
     """
     preempt_cost: float
     """Preemptive policies: seconds for which a resumed job holds its GPUs without progress. Default:

@@ -80,6 +80,7 @@ _NONE: Final = {
     "enforce_limits": "a plan lets every job run to its end",
     "sleep_after": "a plan's servers are awake",
     "wake_time": "a plan's servers are awake",
+    "jobs_per_gpu": "a plan gives each GPU to one job at a time",
     "placement": "a plan's policy places jobs itself",
     "queue": "a plan has the option dispatch",
     "decisions": "the plan is what was decided, and its allocations say it",

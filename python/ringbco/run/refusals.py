@@ -159,7 +159,7 @@ def check_limits(table: JobTable, policy: Policy, options: Mapping[str, Any]) ->
 
 def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
     """The jobs' users as numbers, if the policy reads them and the table has them."""
-    if not uses(policy, "predict") or "user" not in table.frame.columns:
+    if not (uses(policy, "predict") or policy.is_("pairs")) or "user" not in table.frame.columns:
         return None
     users = table.frame["user"].rank("dense").cast(int)
     return users.fill_null(NOBODY).to_numpy().astype(np.uint32)

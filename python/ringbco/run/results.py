@@ -195,8 +195,10 @@ def _timeline(made: FinishedResult) -> Table:
 def _decisions(made: FinishedResult) -> Table:
     if not made.setup.values["decisions"]:
         return None
-    shares = None if made.shares is None else made.shares / MILLI_GPU
-    told = log.decisions_frame(made.job_id, shares, made.outages, made.services, made.result.tables["log"])
+    shares, seats = None if made.shares is None else made.shares / MILLI_GPU, made.setup.has_seats
+    told = log.decisions_frame(
+        made.job_id, shares, made.outages, made.services, made.result.tables["log"], seats=seats
+    )
     return told if made.serving is None else made.serving.numbered(told)
 
 
@@ -265,7 +267,12 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)
     outcome.__dict__["_table"] = setup.table
-    recorded = [table for table in TABLES.values() if table.said == "record" and outcome.has(table.name)]
+    told = outcome.run.get("options", {})
+    recorded = [
+        table
+        for table in TABLES.values()
+        if table.said == "record" and outcome.has(table.name) and not table.is_implied(told)
+    ]
     if recorded:
         outcome.run["record"] = {table.key: True for table in recorded}
     source, seconds = made.source, time.perf_counter() - setup.started

@@ -49,12 +49,14 @@ from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
+from ringbco.trace.pairing import pairing
+from ringbco.trace.rate_table import RateTable
 from ringbco.trace.recorded import AS_RECORDED
 from ringbco.trace.requests import Requests
 from ringbco.trace.services import Services
 from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
-from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
+from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve, rows_of
 from ringbco.units import rounded_down
 
 _SAVE: Final = (
@@ -99,6 +101,11 @@ class Setup:
     beside: Mapping[str, SideTable]
     followed: LoggedRun | None = None
     outage_draw: Drawn | None = None
+
+    @property
+    def has_seats(self) -> bool:
+        """Whether several jobs may hold the same GPUs."""
+        return self.jobs.get("pairing") is not None
 
     @property
     def table(self) -> JobTable:
@@ -171,6 +178,7 @@ class Setup:
         if workload.columns["types"] is None:
             servers = {**servers, "server_types": None}
         jobs: _core._Jobs = {**self.jobs, **workload.columns}
+        jobs["pairing"] = rows_of(self.jobs.get("pairing"), rows, self.table.num_jobs)
         return replace(self, started=time.perf_counter(), workload=workload, jobs=jobs, servers=servers)
 
     def described(self) -> dict[str, Any]:
@@ -272,6 +280,7 @@ def prepare(
             raise refusal("model", given["model"], f"fixed: {chosen.name} repeats a log")
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
+    seats = _has_seats(chosen, values)
     check_policy(chosen, values)
     cluster = as_cluster(cluster, recorded_cluster)
     if workload is None:
@@ -303,6 +312,7 @@ def prepare(
             run_times_named(values["estimate"], table) if uses(chosen, "estimate", values) else None
         ),
         "key": order_column(values["order"], table) if mine is None else None,
+        "pairing": pairing(table, cluster, the(RateTable, beside)) if seats else None,
         "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
         "recorded": recorded.columns(table, cluster) if chosen.is_(AS_RECORDED) else None,
@@ -329,6 +339,19 @@ def prepare(
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
     return setup
+
+
+def _has_seats(chosen: Policy, values: dict[str, Any]) -> bool:
+    """Whether several jobs may hold the same GPUs; says so in the options of a policy that implies it.
+
+    Raises UsageError for measured speeds of which nothing is read.
+    """
+    if chosen.is_("pairs") and values["jobs_per_gpu"] is None:
+        values["jobs_per_gpu"] = 2
+    seats = (values["jobs_per_gpu"] or 1) > 1
+    if values["tables"] is not None and values["model"] != "table" and not seats:
+        raise UsageError("option tables: expected it together with model table, or with jobs-per-gpu 2")
+    return seats
 
 
 def _told(chosen: Policy, values: Mapping[str, Any], columns: _core._Jobs) -> dict[str, Any]:

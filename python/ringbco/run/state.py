@@ -19,6 +19,7 @@ from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Arrivals, Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
 from ringbco.run.state_links import Links
+from ringbco.run.state_seats import Seats
 from ringbco.run.verb_arguments import count_of, pairs_of, rows_of
 from ringbco.trace.shares import MILLI_GPU
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
 _Read = TypeVar("_Read")
+_CHANGED: Final = ("waiting", "running", "started", "evicted", "over_quota", "idle", "free_shares", "U")
 _FIGURES: Final = {"held": 0, "attained": 1, "remaining_iterations": 2, "remaining_time": 3, "rho": 4}
 Parts = Iterable[tuple[int, int | Iterable[int]]]
 """(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
@@ -47,12 +49,12 @@ class Quota(NamedTuple):
     borrow: bool
 
 
-class State(Arrivals, Links, OldNames):
+class State(Arrivals, Links, Seats, OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. over_quota,
-    protected: rows.
+    waiting, running: rows, fifo. started: those that run, in the order of their starts.
+    arrived, completed, evicted: rows, since the last decision. over_quota, protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. draining: the servers that drain.
     vc: its virtual cluster. type: its GPU type. tiers: the group of each server, by tier.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
@@ -295,15 +297,6 @@ class State(Arrivals, Links, OldNames):
         """(server, GPUs) of all running rows, by row."""
         return dict(self._course.places())
 
-    def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
-        """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
-        self._check_shares("gpus_of", "allocation has the GPUs of a row on each server")
-        (number,) = self._rows(row, "gpus_of")
-        found: dict[int, list[int]] = {}
-        for server, gpu in self._course.gpus_of(int(number)):
-            found.setdefault(server, []).append(gpu)
-        return list(found.items())
-
     def rate(
         self, rows: ArrayLike, gpus: ArrayLike, type: str | None = None, servers: int = 1
     ) -> NDArray[np.float64]:
@@ -337,6 +330,7 @@ class State(Arrivals, Links, OldNames):
         rows: ArrayLike,
         servers: Parts | None = None,
         *,
+        beside: int | None = None,
         gpus: int | None = None,
         type: str | None = None,
         placement: str | None = None,
@@ -347,6 +341,7 @@ class State(Arrivals, Links, OldNames):
         A row that cannot be placed evicts others where the run says so (docs/priorities.md).
         servers: (server, GPUs) pairs for a single row, which evicts no job; where jobs may hold shares also
         (server, [GPU, ...]); None for where the run's placement puts each.
+        beside: a running row on whose GPUs a single row starts (docs/lucid.md), without other arguments.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
@@ -355,6 +350,8 @@ class State(Arrivals, Links, OldNames):
         which that is true because of others of the call is passed over.
         """
         numbers = self._rows(rows, "start")
+        if beside is not None:
+            return self._start_beside(numbers, beside, servers, gpus, type, placement)
         gpu_type = self._type("start", type)
         count = None if gpus is None else self._count(gpus, "start", numbers)
         if servers is not None:
@@ -464,7 +461,7 @@ class State(Arrivals, Links, OldNames):
             if error.kind != "verb":
                 raise
             raise self._error(error.verb, error.row, error.message) from None
-        for name in ("waiting", "running", "evicted", "over_quota", "idle", "free_shares", "U", *_FIGURES):
+        for name in (*_CHANGED, *_FIGURES):
             self._cache.pop(name, None)
         return done
 

@@ -16,7 +16,7 @@ from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
 from ringbco.result.rows import JobArrays, Measured, OfType, Place, Rows
 from ringbco.result.stays import BEGAN, ENDED
-from ringbco.run.frames import asleep, ended, held_gpus, refused
+from ringbco.run.frames import asleep, busy_from, ended, held_gpus, refused
 from ringbco.trace.shares import MILLI_GPU, asked_gpus, thousandths
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Source:
         cluster, allocated = self.cluster, self.result.tables["allocations"]
         if cluster.server_types is None or not allocated["server"].size:
             return []
-        length, sleeps = self._length(allocated["start"], allocated["end"]), asleep(self.result)
+        length, sleeps = self._length(busy_from(self.result), allocated["end"]), asleep(self.result)
         first, _, last = self.span
         types, count = cluster.server_types, len(cluster.types)
         held = np.bincount(types[allocated["server"]], held_gpus(self.result) * length, count)
@@ -260,12 +260,13 @@ class Source:
 
     @cached_property
     def _held(self) -> Mapping[str, NDArray[Any]]:
-        """All stays: job, GPUs, start, end."""
+        """All stays: job, GPUs, start, end. A guest's begins when no other job holds its GPUs already."""
         tables = self.result.tables
         if "stays" in tables:
             job, own = tables["stays"]["job"], tables["stays"]
-            return {"job": job, "gpus": self._gpus(job, own["num_gpus"]), "start": own["start_time"],
-                    "end": own["end_time"]}  # fmt: skip
+            start = own.get("busy_from", own["start_time"])
+            gpus = self._gpus(job, own["num_gpus"])
+            return {"job": job, "gpus": gpus, "start": start, "end": own["end_time"]}
         job, own = np.flatnonzero(self._kept), tables["jobs"]
         gpus = asked_gpus(self.frame)[job]
         return {"job": job, "gpus": gpus, "start": own["start"][job], "end": own["finish"][job]}
@@ -319,10 +320,13 @@ class Source:
             measured=measured,
         )
         own = self.result.tables["jobs"]
+        if "guest_gpus" in own:
+            place = place._replace(shared=float(pl.Series(own["guest_gpus"][self._kept & mine]).sum()))
         those = ended(self.result) & ~np.isnan(own["finish"]) & counted
         if not those.any():
             return place
         times = own["held_gpus"] if "held_gpus" in own else asked_gpus(self.frame) * own["held"]
+        times = times - own.get("guest_gpus", 0.0)
         told = {"submit_time": column(self.frame, "submit_time"), "finish_time": own["finish"], "held": times}
         return place._replace(ended={name: values[those] for name, values in told.items()})
 

@@ -20,13 +20,18 @@ _PAIR: Final = "partner and partner_rate stand together: give both, or neither"
 COLUMNS: Final[dict[str, Column]] = {
     "model": Column(pl.String, True, "a non-empty text", "name the model as the job table does"),
     "gpu_type": Column(pl.String, True, "a non-empty text", "name the GPU type as the cluster file does"),
-    "gpus": Column(pl.UInt32, True, "an integer >= 1", _GIVE, 1.0, True, 2**32 - 1),
-    "servers": Column(pl.UInt32, True, "an integer from 1 to gpus", _GIVE, 1.0, True, 2**32 - 1),
+    "gpus": Column(
+        pl.UInt32, True, "an integer >= 1, or 0 in a row of fractions", _GIVE, 0.0, True, 2**32 - 1
+    ),
+    "servers": Column(pl.UInt32, True, "an integer from 1 to gpus", _GIVE, 0.0, True, 2**32 - 1),
     "rate": Column(pl.Float64, True, "a finite number of iterations/s >= 0", _GIVE, 0.0),
     "partner": Column(pl.String, False, "text or nothing", _PAIR),
     "partner_rate": Column(pl.Float64, False, "a finite number of iterations/s >= 0", _PAIR, 0.0),
 }
-"""The schema. A row with a partner has the rate beside it on the same GPUs, and the partner's own there."""
+"""The schema. A row with a partner has the rate beside it on the same GPUs, and the partner's own there.
+
+With 0 GPUs on 0 servers both are fractions of the rates alone.
+"""
 
 _REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
@@ -35,15 +40,16 @@ _KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
 def _beyond_a_row(frame: pl.DataFrame) -> Iterator[Fault]:
     """What is wrong beyond one cell: more servers than GPUs, half a pair, a measurement told twice."""
     lonely = pl.col("partner").is_null() != pl.col("partner_rate").is_null()
-    which = frame.select(
-        servers=(pl.col("servers") > pl.col("gpus")).fill_null(value=False), partner_rate=lonely
-    )
-    for name in which.columns:
-        if which[name].any():
-            told = (
-                COLUMNS[name].rule if name == "servers" else "a rate where there is a partner, else nothing"
-            )
-            yield Fault(name, which[name], frame[name], told, told, COLUMNS[name].hint)
+    none, servers = pl.col("gpus") == 0, pl.col("servers")
+    for name, bad, told in (
+        ("gpus", none & pl.col("partner").is_null(), "an integer >= 1: only rows of pairs have fractions"),
+        ("servers", none & (servers > 0), "0 beside 0 gpus: such a row has fractions of the rates alone"),
+        ("servers", ~none & ((servers > pl.col("gpus")) | (servers == 0)), COLUMNS["servers"].rule),
+        ("partner_rate", lonely, "a rate where there is a partner, else nothing"),
+    ):
+        at_fault = frame.select(bad.fill_null(value=False)).to_series()
+        if at_fault.any():
+            yield Fault(name, at_fault, frame[name], told, told, COLUMNS[name].hint)
     key = frame.select(*_KEY).with_columns(pl.col("gpu_type").map_elements(str.casefold, pl.String))
     doubled = ~key.select(pl.struct(pl.all()).is_first_distinct()).to_series()
     if doubled.any():
@@ -64,8 +70,13 @@ class RateTable(SideTable):
 
     @property
     def pairs(self) -> pl.DataFrame:
-        """The rows of two jobs on one GPU."""
+        """The rows of two jobs on one GPU, which may be shares."""
         return self.frame.filter(pl.col("partner").is_not_null(), pl.col("gpus") == 1)
+
+    @property
+    def of_pairs(self) -> pl.DataFrame:
+        """The rows of two jobs on the same GPUs, however many."""
+        return self.frame.filter(pl.col("partner").is_not_null())
 
     @property
     def types(self) -> tuple[str, ...]:

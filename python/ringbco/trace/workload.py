@@ -82,7 +82,7 @@ class Workload:
 
     def part(self, rows: Rows, source: str) -> Workload:
         """What `resolve` makes of some rows alone, without polars, from what it made of all. No quotas."""
-        columns: dict[str, Any] = {**_rows_of(self.columns, rows, self.columns["submit"].size)}
+        columns: dict[str, Any] = {**rows_of(self.columns, rows, self.columns["submit"].size)}
         found = self.kinds
         if found is not None:
             found = gpu_type_choices.GpuTypeChoices(found.of[rows], found.kinds).if_any(
@@ -218,13 +218,13 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
     return Workload(table, cluster, key, profiled, vc, found, rates, quotas, searched, told)
 
 
-def _rows_of(told: Any, rows: Rows, jobs: int) -> Any:
+def rows_of(told: Any, rows: Rows, jobs: int) -> Any:
     """Some rows of whatever has one entry a job, in columns as the engine takes them; the rest as it is."""
     if isinstance(told, np.ndarray):
         return told[rows] if told.size == jobs else told
     if isinstance(told, dict):
-        return {name: _rows_of(each, rows, jobs) for name, each in told.items()}
-    return tuple(_rows_of(each, rows, jobs) for each in told) if isinstance(told, tuple) else told
+        return {name: rows_of(each, rows, jobs) for name, each in told.items()}
+    return tuple(rows_of(each, rows, jobs) for each in told) if isinstance(told, tuple) else told
 
 
 def _leave_out_silent(columns: dict[str, Any]) -> None:
@@ -244,10 +244,8 @@ def _leave_out_silent(columns: dict[str, Any]) -> None:
 
 
 def _rates(model: str, tables: object) -> RateTable | None:
-    """The measured speeds; None under another model than `table`."""
+    """The measured speeds; None under another model than `table`, where only pairs may count."""
     if model != "table":
-        if tables is not None:
-            raise UsageError("option tables: expected it together with model table")
         return None
     if tables is None:
         raise UsageError("option model: table: expected it together with tables, a file of measured speeds")

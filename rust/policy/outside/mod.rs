@@ -1,9 +1,9 @@
 //! Carries out decisions that come from outside: the machine pauses where one is due, and the caller calls verbs.
 //!
-//! Invariant: a verb either does all that it is asked, or reports why not and changes nothing. For example, a FIFO
-//! scheduler is `start` of all waiting jobs, strictly, at every pause.
+//! Invariant: a verb does all that it is asked, or changes nothing. A FIFO scheduler is `start` of all waiting jobs.
 
 mod rank;
+mod seats;
 
 use super::job_states::JobStates;
 use crate::decisions::Verb;
@@ -278,7 +278,7 @@ impl Outside {
         }
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
-        for slot in &slots {
+        for slot in seats::come_free(state, &slots) {
             for &(server, count) in &state.stays[slot.index()].parts {
                 let at = idle.entry(server).or_insert_with(|| u64::from(state.cluster.idle(server)));
                 *at += if state.is_draining(server) { 0 } else { u64::from(count) };

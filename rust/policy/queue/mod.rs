@@ -29,7 +29,7 @@ pub(crate) use fair_levels::{OneLevel, TwoLevels};
 pub(crate) use keyed::KeyedQueue;
 use owners::Owners;
 use pass::Scratch;
-use qssf::Qssf;
+pub(super) use qssf::Qssf;
 use std::collections::BTreeSet;
 pub(crate) use waiting_queue::{FixedQueue, WaitingQueue};
 

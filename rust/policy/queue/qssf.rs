@@ -33,7 +33,7 @@ impl Mean {
 
 /// The predictions.
 #[derive(Clone, Debug)]
-pub(super) struct Qssf<'a> {
+pub(in crate::policy) struct Qssf<'a> {
     predict: Predict,
     predicted: Option<&'a [f64]>,
     user: Option<&'a [u32]>,
@@ -44,7 +44,7 @@ pub(super) struct Qssf<'a> {
 }
 
 impl<'a> Qssf<'a> {
-    pub(super) fn new(setting: &Setting<'a>) -> Self {
+    pub(in crate::policy) fn new(setting: &Setting<'a>) -> Self {
         Self {
             predict: setting.options.predict,
             predicted: setting.predicted,
@@ -62,7 +62,6 @@ impl<'a> Qssf<'a> {
 
     /// Returns the predicted GPU time of a job that is submitted now, GPU-seconds.
     pub(super) fn key(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
-        let num_gpus = jobs.num_gpus[job.index()];
         if self.predict == Predict::Exact {
             return jobs.duration[job.index()] * jobs.gpus(job.index());
         }
@@ -70,13 +69,18 @@ impl<'a> Qssf<'a> {
         if predicted > 0.0 {
             return predicted * jobs.gpus(job.index());
         }
-        let user = self.user_of(job);
-        let known = self.by_size.get(&(user, num_gpus)).or_else(|| self.by_user.get(&user));
-        let duration = known.copied().unwrap_or(self.all);
-        if duration.count == 0 { 0.0 } else { duration.of() * jobs.gpus(job.index()) }
+        self.duration(jobs, job) * jobs.gpus(job.index())
     }
 
-    pub(super) fn completed(&mut self, jobs: &Jobs<'_>, job: Job) {
+    /// Returns the duration that the jobs completed so far predict, s.
+    pub(in crate::policy) fn duration(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
+        let (user, num_gpus) = (self.user_of(job), jobs.num_gpus[job.index()]);
+        let known = self.by_size.get(&(user, num_gpus)).or_else(|| self.by_user.get(&user));
+        let duration = known.copied().unwrap_or(self.all);
+        if duration.count == 0 { 0.0 } else { duration.of() }
+    }
+
+    pub(in crate::policy) fn completed(&mut self, jobs: &Jobs<'_>, job: Job) {
         let (user, duration) = (self.user_of(job), jobs.duration[job.index()]);
         self.by_size.entry((user, jobs.num_gpus[job.index()])).or_default().add(duration);
         self.by_user.entry(user).or_default().add(duration);

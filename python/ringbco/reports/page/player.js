@@ -82,9 +82,10 @@
     return scene;
   };
 
-  // Which GPUs of its server each row holds: those that are free, the lowest first. A result with shares records it.
+  // Which GPUs of its server each row holds: those of others on its seat, else those that are free, the lowest first.
+  // A result with shares records it.
   const place = (scene) => {
-    const { held, stays, servers } = scene, base = new Uint32Array(servers.gpus.length + 1);
+    const { held, stays, servers } = scene, seats = new Map(), base = new Uint32Array(servers.gpus.length + 1);
     servers.gpus.forEach((count, server) => { base[server + 1] = base[server] + count; });
     const until = new Float64Array(base[servers.gpus.length]);
     scene.base = base;
@@ -94,7 +95,16 @@
     scene.byStart = sorted(held.rows, (row) => stays.start[held.stay[row]]);
     for (const row of scene.byStart) {
       const server = held.server[row], start = stays.start[held.stay[row]], end = stays.end[held.stay[row]];
+      const seat = stays.seat && stays.seat[held.stay[row]] && `${stays.seat[held.stay[row]]} ${server}`, host = seats.get(seat);
       let put = scene.from[row];
+      if (seat && !held.gpu && host !== undefined) {
+        for (let i = scene.from[host]; i < scene.from[host + 1] && put < scene.from[row + 1]; i++) {
+          const cell = scene.cells[i];
+          scene.cells[put++] = cell; until[cell] = Math.max(until[cell], end);
+        }
+        continue;
+      }
+      if (seat) seats.set(seat, row);
       if (held.gpu && scene.jobs.share[stays.job[held.stay[row]]]) {
         scene.cells[put] = base[server] + held.gpu[row];
         continue;
@@ -129,6 +139,7 @@
     show(scene) {
       this.scene = scene;
       this.owner = new Int32Array(scene.base[scene.servers.gpus.length]);
+      this.beside = new Map(); // of each GPU that jobs of a seat hold, their rows
       this.active = [];
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
@@ -217,8 +228,14 @@
         }
       }
       this.numbers();
-      const full = new Map();
+      const full = new Map(), beside = this.beside;
       let busy = 0;
+      beside.clear();
+      for (const row of stays.seat ? this.active : []) {
+        for (let i = scene.from[row]; stays.seat[held.stay[row]] && i < scene.from[row + 1]; i++) {
+          if (beside.has(scene.cells[i])) beside.get(scene.cells[i]).push(row); else beside.set(scene.cells[i], [row]);
+        }
+      }
       for (const row of this.active) {
         const stay = held.stay[row], server = held.server[row], [left, top] = this.corner(server), job = stays.job[stay];
         pen.fillStyle = jobs.service[job] ? SERVICE : MODES[mode].of(scene, stay, server);
@@ -226,11 +243,11 @@
         const share = jobs.share[job] / 1000;
         for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
           const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * cell, y = top + Math.floor(gpu / this.wide) * size;
-          const before = share ? full.get(scene.cells[i]) || 0 : 0;
-          pen.fillRect(x + before * room, y, (share || 1) * room, inner);
-          if (share) full.set(scene.cells[i], before + share);
+          const part = share || 1 / (beside.get(scene.cells[i])?.length || 1), before = part < 1 ? full.get(scene.cells[i]) || 0 : 0;
+          pen.fillRect(x + before * room, y, part * room, inner);
+          if (part < 1) full.set(scene.cells[i], before + part);
           this.owner[scene.cells[i]] = row;
-          busy += share || 1;
+          busy += part;
         }
       }
       pen.globalAlpha = 1;
@@ -284,15 +301,17 @@
       const [left, top] = this.corner(server), across = Math.floor((event.clientX - box.left - left) / this.cell);
       const gpu = Math.floor((y - top) / this.size) * this.wide + across;
       if (across < 0 || across >= this.wide || gpu < 0 || gpu >= servers.gpus[server]) return null;
-      const row = this.owner[base[server] + gpu];
-      return { server, stay: row < 0 ? null : held.stay[row] };
+      const cell = base[server] + gpu, rows = this.beside.get(cell) ?? [this.owner[cell]], inside = (event.clientX - box.left - left) / this.cell - across;
+      const row = rows[Math.floor(inside * rows.length)], others = rows.filter((other) => other !== row).map((other) => held.stay[other]);
+      return { server, stay: row < 0 ? null : held.stay[row], others };
     }
     point(event) {
       const tip = at("tip"), found = this.under(event);
       tip.hidden = found === null;
       this.canvas.style.cursor = found === null || found.stay === null ? "default" : "pointer";
       if (found === null) return;
-      const lines = found.stay === null ? [this.where(found.server), "idle"] : [...facts(this.scene, found.stay), this.where(found.server)];
+      const company = (found.others ?? []).map((stay) => this.scene.ids[this.scene.stays.job[stay]]).join(", ");
+      const lines = found.stay === null ? [this.where(found.server), "idle"] : [...facts(this.scene, found.stay), ...(company ? [`on the same GPUs: ${company}`] : []), this.where(found.server)];
       tip.replaceChildren(...lines.map((line, n) => element(n ? "div" : "strong", line)));
       const box = root.getBoundingClientRect();
       tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4))}px`;

@@ -24,7 +24,7 @@ const ringbcoTrack = (player) => {
     for (let row = 0; row < stays.rows; row++) {
       const job = stays.job[row], held = stays.gpus[row] * (jobs.share[job] ? jobs.share[job] / 1000 : 1);
       if (jobs.service[job] || stays.since[row] >= to || stays.end[row] <= from) continue;
-      rise(busy, levels[0], stays.start[row], held); rise(busy, levels[0], stays.end[row], -held);
+      rise(busy, levels[0], (stays.taken ?? stays.start)[row], held); rise(busy, levels[0], stays.end[row], -held);
       rise(queued, levels[1], stays.since[row], 1); rise(queued, levels[1], stays.start[row], -1);
     }
     const whole = (sums, level) => { let now = 0; return Array.from({ length: BINS }, (_, bin) => { now += level[bin]; return Math.max(0, Number((sums[bin] + now).toPrecision(4))); }); };
