@@ -7,6 +7,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
@@ -85,17 +86,16 @@ class Deciding(ringbco.Policy):
         state.start(state.waiting, strict=False)
         for row in state.waiting:
             for other in state.started:
-                try:
+                with suppress(ringbco.DecisionError):  # not there, or nowhere without --jobs-per-gpu
                     state.start(row, beside=other)
                     break
-                except ringbco.DecisionError:  # not there, or nowhere without --jobs-per-gpu
-                    continue
 
 
 def _frame(**columns: list[Any]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+_BATCHES: Final = {"kind": "batch", "gpus": 2, "seconds": [[1, 5.0]], "scale": "target"}
 FEATURES: Final[Mapping[str, Feature]] = {
     "types": Feature(servers=({"gpu_type": "a"}, {"gpu_type": "b"})),
     "table": Feature(
@@ -141,19 +141,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "requests": Feature(
         {},
         {
-            "services": {
-                "s": {
-                    "kind": "batch",
-                    "gpus": 2,
-                    "seconds": [[1, 5.0]],
-                    "scale": "target",
-                    "min": 0,
-                    "max": 2,
-                    "target": 2,
-                    "every": 7,
-                    "down_after": 14,
-                }
-            },
+            "services": {"s": {**_BATCHES, "min": 0, "max": 2, "target": 2, "every": 7, "down_after": 14}},
             "requests": _frame(arrival=[1.0, 1.0, 3.0, 20.0, 40.0]),
             "request_rows": True,
         },

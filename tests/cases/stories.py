@@ -34,14 +34,19 @@ def rows_of(outcome: ringbco.Outcome) -> tuple[list[dict[str, Any]], list[dict[s
     return outcome.allocations.rows(named=True), replicas
 
 
-def naive_holders(outcome: ringbco.Outcome, fact: Fact) -> dict[str, float]:
-    """Who holds how many GPUs at the moment of a fact: a loop over rows."""
+def naive_holders(outcome: ringbco.Outcome, fact: Fact, *, once: bool = False) -> dict[str, float]:
+    """Who holds how many GPUs at the moment of a fact: a loop over rows. once: those of a seat, one job."""
     time, before = fact.time, fact.figures["when"] == "just before"
     result: dict[str, float] = defaultdict(float)
     rows, replicas = rows_of(outcome)
+    seats = set[tuple[Any, ...]]()
     for row in rows:
         begin, end = row["start_time"], row["end_time"]
         if (begin < time <= end) if before else (begin <= time < end):
+            place = row.get("seat"), row["server"], row.get("gpu")
+            if once and place[0] is not None and place in seats:
+                continue
+            seats.add(place)
             share = row.get("share")
             result[row["job_id"]] += row["num_gpus"] * (1.0 if share is None else share)
     for row in replicas:
@@ -72,7 +77,9 @@ def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None
         assert sorted(named.values(), reverse=True) == sorted(result.values(), reverse=True)[:5], fact
         jobs = {name: gpus for name, gpus in result.items() if not name.startswith("service ")}
         assert fact.figures["jobs"] == len(jobs)
-        assert fact.figures["held"] == pytest.approx(sum(jobs.values()))
+        used = naive_holders(outcome, fact, once=True)
+        held = sum(gpus for name, gpus in used.items() if name in jobs)
+        assert fact.figures["held"] == pytest.approx(held)
         parts = sum(fact.figures[part] for part in ("held", "replicas", "down", "drained", "idle"))
         assert parts == pytest.approx(fact.figures["gpus"])
         checked += len(named)
@@ -321,21 +328,25 @@ def _check_freed(expected: WaitingModel, story: Story, fact: Fact) -> None:
 
 
 def _check_shared(expected: WaitingModel, story: Story, fact: Fact) -> None:
-    """For how long others were on the same links, or the same GPU."""
+    """For how long others were on the same links, the same GPU, or the same seat."""
     own = _own_rows(expected, story.job, fact.stay or 0)
-    links = fact.figures["what"] == "links"
+    links, seats = (fact.figures["what"] == what for what in ("links", "gpus"))
+
+    def places(rows: list[dict[str, Any]]) -> set[tuple[int, int | None]]:
+        if seats:
+            return {(row["seat"], None) for row in rows}
+        return {(row["server"], None if links else row["gpu"]) for row in rows}
+
     on: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows_of(expected.outcome)[0]:
         on[row["job_id"], row["stay"]].append(row)
     together: dict[str, float] = defaultdict(float)
-    mine = {(row["server"], None if links else row["gpu"]) for row in own}
     for (name, _), rows in on.items():
-        theirs = {(row["server"], None if links else row["gpu"]) for row in rows}
         seconds = min(own[0]["end_time"], rows[0]["end_time"]) - max(
             own[0]["start_time"], rows[0]["start_time"]
         )
         spans = len({row["server"] for row in rows}) > 1
-        if name != story.job and seconds > 0 and mine & theirs and (spans or not links):
+        if name != story.job and seconds > 0 and places(own) & places(rows) and (spans or not links):
             together[name] += seconds
     assert fact.figures["jobs"] == len(together)
     for each in fact.figures["with"]:

@@ -64,7 +64,12 @@ HOST = (0.0, 4, 100.0, "lm", 20000.0, 100.0, 1)
     [
         (HOST, (1.0, 2, 5.0, "lm", 1.0, 5.0, 0), "gpus", "1 held another number of GPUs"),
         (HOST, (1.0, 4, 5.0, "lm", 12768.0, 5.0, 0), "memory", "1 needed too much memory beside it"),
-        (HOST, (1.0, 4, 5.0, "lm", 1.0, 5.0, 2), "score", "1 had a score that sums to more than 2"),
+        (
+            HOST,
+            (1.0, 4, 5.0, "lm", 1.0, 5.0, 2),
+            "score",
+            "a score that sums to more than two with its own",
+        ),
         (HOST, (1.0, 4, 5.0, "lm", 1.0, 201.0, 0), "value", "1 had less than half of its estimated duration"),
         ((*HOST[:3], "new", *HOST[4:6], None), (1.0, 4, 5.0, "lm", 1.0, 5.0, 1), "untold", "does not tell"),
     ],

@@ -177,6 +177,8 @@ class Record:
         if "submitted" in jobs.columns:
             # Who comes after another waits from its arrival; its place is that of its submission.
             self.submitted, at = self.submit.copy(), self.rows_of(jobs["job_id"])
+            if "after" in self.asked.columns:  # when such a job without a row arrived, no table says
+                self.submit[np.flatnonzero(self.asked["after"].is_not_null().to_numpy())] = np.nan
             self.submit[at] = jobs["submit_time"].to_numpy()
             self.submitted[at] = jobs["submitted"].to_numpy()
 

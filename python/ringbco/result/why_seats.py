@@ -91,7 +91,7 @@ def _partners(told: Told, when: str, clock: Callable[[float], str]) -> str:
     words = {
         "gpus": "held another number of GPUs",
         "memory": "needed too much memory beside it",
-        "score": "had a score that sums to more than 2 with its own",
+        "score": "had a score that sums to more than two with its own",
         "value": "had less than half of its estimated duration x num_gpus",
         "untold": "lacked something that the result does not tell: a score, or an estimate",
     }
