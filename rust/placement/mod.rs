@@ -92,16 +92,19 @@ impl Probe {
         }
     }
 
+    #[inline(always)]
     fn give(&mut self, server: Server, count: u32) {
         self.set(server, self.idle[server.index()] + count);
         self.total += u64::from(count);
     }
 
+    #[inline(always)]
     fn take(&mut self, server: Server, count: u32) {
         self.set(server, self.idle[server.index()] - count);
         self.total -= u64::from(count);
     }
 
+    #[inline(always)]
     fn set(&mut self, server: Server, idle: u32) {
         let was = std::mem::replace(&mut self.idle[server.index()], idle);
         self.with_idle[was as usize] -= 1;
