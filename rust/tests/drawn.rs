@@ -210,7 +210,7 @@ impl<'a> Drawn<'a> {
             words.map_or_else(|| vec![usual; time.len()], |words| words.iter().map(number).collect())
         };
         let (verb, cause) = (column("verb", 0), column("cause", 0));
-        let [job, server, gpu, by] = ["job", "server", "gpu", "by"].map(|name| column(name, NONE));
+        let [job, server, gpu, by, beside] = ["job", "server", "gpu", "by", "beside"].map(|name| column(name, NONE));
         let [service, replica] = ["service", "replica"].map(|name| column(name, NONE));
         let [num_gpus, pass] = ["num_gpus", "of_pass"].map(|name| column(name, 0));
         let row = |at: usize| Row {
@@ -221,6 +221,7 @@ impl<'a> Drawn<'a> {
             num_gpus: num_gpus[at],
             gpu: gpu[at],
             by: by[at],
+            beside: beside[at],
             service: service[at],
             replica: replica[at],
             cause: Cause::ALL[cause[at] as usize],

@@ -36,13 +36,16 @@ pub enum Beside {
     Fraction(f64),
 }
 
+/// A pair: (partner's model, type, GPUs, servers), and both rates.
+type Measured = ((u32, u32, u32, u32), f64, f64);
+
 /// Pairs, and the memory of GPU types.
 #[derive(Clone, Debug, Default)]
 pub struct PairFacts {
     /// MiB of a GPU of each type; NaN where it is unknown.
     room: Vec<f64>,
-    /// By model, ascending: (partner's model, type, GPUs, servers), and both rates.
-    measured: Vec<Vec<((u32, u32, u32, u32), f64, f64)>>,
+    /// By model, ascending.
+    measured: Vec<Vec<Measured>>,
 }
 
 impl PairFacts {
