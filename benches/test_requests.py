@@ -11,23 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+import tomli_w
 from pytest_benchmark.fixture import BenchmarkFixture
+
+from page_requests import KEYS
 
 RINGBCO = Path(sys.executable).with_name("ringbco")
 JOBS = "job_id,submit_time,num_gpus,duration\na,0,1,1\n"
-SERVICE = """[chat]
-kind = "tokens"
-gpus = 1
-step = 0.03
-prefill = 1.2e-4
-decode = 2.5e-4
-context = 1e-8
-max_running = 64
-kv_tokens = 60000
-max_step_tokens = 2048
-scale = "fixed"
-replicas = {}
-"""
+SERVICE = {**KEYS, "gpus": 1, "startup": 0, "scale": "fixed"}
 
 
 @pytest.mark.parametrize(("requests", "replicas", "most"), [(1_000_000, 50, 5.0), (10_000_000, 500, 60.0)])
@@ -37,7 +28,8 @@ def test_engine(
     """Engine time on one core, s, and the most memory of the command that replays a file of requests."""
     file, out = tmp_path / "requests.parquet", tmp_path / "out"
     (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
-    (tmp_path / "services.toml").write_text(SERVICE.format(replicas), encoding="utf-8")
+    services = tomli_w.dumps({"chat": {**SERVICE, "replicas": replicas}})
+    (tmp_path / "services.toml").write_text(services, encoding="utf-8")
     # Each replica has 2.5 requests a second.
     asked = ["--requests", str(requests), "--rate", str(2.5 * replicas), "--seed", "1", "-o", str(file)]
     subprocess.run([RINGBCO, "generate", "--preset", "requests", *asked], check=True, capture_output=True)

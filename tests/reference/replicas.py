@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ class Tokens:
     max_step_tokens: int | None = None
 
 
-class Replica:
+class Replica(ABC):
     """speed: of its GPU type, divided by that of the first type. busy: how long it worked, s."""
 
     def __init__(self, service: int, number: int, start: float, server: int, speed: float) -> None:
@@ -105,12 +106,13 @@ class Replica:
     def take(self, row: int, now: float) -> None:
         self.answers[row] = Answer(self.number, now)
 
+    @abstractmethod
     def begin(self, now: float, rows: Sequence[Row]) -> None:
-        raise NotImplementedError
+        """A step or a batch, with what waits."""
 
+    @abstractmethod
     def complete(self) -> list[int]:
         """What is done where a step or a batch ends. Returns the rows answered."""
-        raise NotImplementedError
 
 
 class BatchReplica(Replica):
