@@ -312,6 +312,8 @@ class _Answer(TypedDict):
     """Whether as many jobs as get reservations go before it."""
     evicts_from: float | None
     """When it may evict others, s, where it may not yet."""
+    partners: dict[str, int] | None
+    """Why nobody is its partner under `lucid`: jobs `alone` on their GPUs, and how many of them lack what."""
     decided: float
     """When the policy decided last; NaN where it has not."""
     types: list[int]

@@ -43,6 +43,9 @@ pub struct WaitExplanation {
     pub beyond: bool,
     /// When it may make room for itself, s, if it may not yet.
     pub evicts_from: Option<f64>,
+    /// Under a policy that looks for partners: how many jobs are `alone` on their GPUs, and of these how many are ruled
+    /// out by what, the first that holds; or the `largest` number of GPUs with which it would look for one.
+    pub partners: Option<Vec<(&'static str, u32)>>,
     /// When the policy decided last; NaN if it has not.
     pub decided: f64,
     /// The GPU types that it may use; empty where all GPUs are alike.
@@ -70,6 +73,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             let chooses = line.map_or_else(|| self.policy.chooses(&self.state), Chooses::FromQueue);
             let estimate = self.policy.reckons(&self.state, job);
             self.state.explain(&mut answer, self.rows, job, chooses, estimate);
+            answer.partners = self.policy.lacks(&self.state, job);
             let claim = self.policy.claim(&mut self.state, job);
             answer.set_claim(claim, self.rows, servers);
         }

@@ -117,6 +117,11 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
         None
     }
 
+    /// Returns what keeps those who run from being partners of a waiting job: the field of a `WaitExplanation`.
+    fn lacks(&self, _state: &ClusterState<'_, S>, _job: Job) -> Option<Vec<(&'static str, u32)>> {
+        None
+    }
+
     /// Returns what backfilling reserves for a waiting job, or for another that it must not delay.
     fn claim(&self, _state: &mut ClusterState<'_, S>, _job: Job) -> Option<Claim> {
         None

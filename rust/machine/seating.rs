@@ -26,6 +26,11 @@ impl<S: Speed> ClusterState<'_, S> {
         members.iter().copied().filter(move |&other| other != slot)
     }
 
+    /// Returns the stays of whole GPUs that have these for themselves, in no order; none in runs without seats.
+    pub(crate) fn alone_on_seats(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.seats.iter().flat_map(|seats| seats.alone())
+    }
+
     /// Returns the job that holds the GPUs of a stay in the cluster: its own, or that of its host.
     pub(crate) fn holder_of(&self, slot: Slot) -> Job {
         let stay = &self.stays[slot.index()];

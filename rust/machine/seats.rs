@@ -53,6 +53,11 @@ impl Seats {
         self.place_of(seat).map_or(&[], |at| &self.taken[at].members)
     }
 
+    /// Returns the stays that are alone on their seats.
+    pub(super) fn alone(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.taken.iter().filter(|seat| seat.members.len() == 1).map(|seat| seat.members[0])
+    }
+
     #[inline]
     fn place_of(&self, seat: u32) -> Option<usize> {
         let at = *self.place.get(seat as usize)?;

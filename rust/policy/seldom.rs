@@ -60,4 +60,8 @@ impl<S: Speed> Policy<S> for Seldom<'_> {
     fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
         either!(self, own => own.chooses(state))
     }
+
+    fn lacks(&self, state: &ClusterState<'_, S>, job: Job) -> Option<Vec<(&'static str, u32)>> {
+        either!(self, own => own.lacks(state, job))
+    }
 }

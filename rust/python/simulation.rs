@@ -14,7 +14,7 @@ use crate::trace::Columns;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 fn rows(py: Python<'_>, rows: Vec<u32>) -> Bound<'_, PyArray1<u32>> {
     rows.into_pyarray(py)
@@ -100,6 +100,7 @@ pub(super) fn answer_dict(py: Python<'_>, answer: WaitExplanation) -> PyResult<B
     row.set_item("reserved", answer.reserved)?;
     row.set_item("beyond", answer.beyond)?;
     row.set_item("evicts_from", answer.evicts_from)?;
+    row.set_item("partners", answer.partners.map(|partners| partners.into_py_dict(py)).transpose()?)?;
     row.set_item("decided", answer.decided)?;
     row.set_item("types", answer.types)?;
     Ok(row)

@@ -71,7 +71,7 @@ HOST = (0.0, 4, 100.0, "lm", 20000.0, 100.0, 1)
             "a score that sums to more than two with its own",
         ),
         (HOST, (1.0, 4, 5.0, "lm", 1.0, 201.0, 0), "value", "1 had less than half of its estimated duration"),
-        ((*HOST[:3], "new", *HOST[4:6], None), (1.0, 4, 5.0, "lm", 1.0, 5.0, 1), "untold", "does not tell"),
+        ((*HOST[:3], "new", *HOST[4:6], None), (1.0, 4, 5.0, "lm", 1.0, 5.0, 1), "score", "sums to more than two"),
     ],
 )
 def test_what_a_partner_lacks(host: tuple[Any, ...], guest: tuple[Any, ...], lacks: str, says: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.result import why_seats
 from ringbco.result.causes import WAITS
 from ringbco.result.why_asked import Said, is_queue, order_of, ranks
 from ringbco.result.why_held import MOST, Held, gpus
@@ -121,8 +120,8 @@ class Waits(Stays):
             self.say("apart", moment.time, **asks, **more, placement=placement, largest=largest)
         elif cause == "fits":
             self._turn(moment, answer, asks)
-        if why_seats.pairs(self.record) and not self.want.share:
-            self.say("partners", moment.time, **why_seats.lacking(self.record, self.row, held.held))
+        if answer is not None and answer["partners"] is not None:
+            self.say("partners", moment.time, **answer["partners"])
 
     def _cause(self, held: Held, causes: Mapping[str, float] | None) -> str | None:
         """The same without the engine: what the wait as a whole was for, and whom numbers alone rule out."""

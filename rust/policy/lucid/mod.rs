@@ -15,7 +15,7 @@ use crate::machine::{Chooses, ClusterState, EndReason, Policy, WaitReason};
 use crate::options::{Facts, Feature, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
-use partners::Partners;
+use partners::{MOST_OF_SCORES, Partners, is_enough};
 use queue::{Queue, Turn};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -234,5 +234,34 @@ impl<S: Speed> Policy<S> for Lucid<'_> {
 
     fn chooses(&self, _state: &ClusterState<'_, S>) -> Chooses {
         Chooses::FromQueue(self.queue.jobs())
+    }
+
+    fn lacks(&self, state: &ClusterState<'_, S>, job: Job) -> Option<Vec<(&'static str, u32)>> {
+        let (own, pairing) = (self.queue.suits(job)?, state.jobs.pairing?);
+        let pools: Vec<usize> = state.jobs.tried(job).iter().map(|tried| state.cluster.pool_of(tried.0)).collect();
+        let largest = pools.iter().map(|&pool| state.cluster.pool(pool).largest).max()?;
+        if own.gpus > largest {
+            return Some(vec![("largest", largest)]);
+        }
+        let lacks = ["alone", "gpus", "memory", "score", "value", "place", "nothing"];
+        let mut counts = lacks.map(|name| (name, 0));
+        for slot in state.alone_on_seats() {
+            let stay = &state.stays[slot.index()];
+            if !pools.contains(&state.cluster.pool_of(stay.gpu_type)) {
+                continue;
+            }
+            let its = self.queue.as_partner(stay.job);
+            let lack = match () {
+                () if its.gpus != own.gpus => 1,
+                () if !state.has_memory(&pairing, job, slot, true) => 2,
+                () if its.score + own.score > MOST_OF_SCORES => 3,
+                () if !is_enough(its.value, own.value) => 4,
+                () if state.may_not_sit(job, slot).is_some() => 5,
+                () => 6,
+            };
+            counts[0].1 += 1;
+            counts[lack].1 += 1;
+        }
+        Some(counts.into_iter().filter(|&(name, number)| number > 0 || name == "alone").collect())
     }
 }

@@ -4,7 +4,7 @@
 //! order in which they began; those that are not alone have no value there. For example, a job of value 10 finds the
 //! first place whose value is 5 or more.
 //!
-//! A search costs the logarithm of the stays of a group, for every group of as many GPUs.
+//! A search costs the logarithm of the stays of a group, for every group of as many GPUs in which somebody runs.
 
 use crate::ds::Minima;
 use crate::ids::Slot;
@@ -20,6 +20,14 @@ pub(super) struct Suits {
     pub(super) value: f64,
 }
 
+/// The most to which the scores of two may sum.
+pub(super) const MOST_OF_SCORES: u32 = 2;
+
+/// Returns whether the value of one who runs is enough for one who looks for a partner.
+pub(super) fn is_enough(running: f64, looking: f64) -> bool {
+    looking <= 2.0 * running
+}
+
 /// Pool, GPUs, score and memory, as bits.
 type Key = (u32, u32, u32, u64);
 
@@ -31,11 +39,13 @@ struct Group {
     stays: Vec<(u32, Slot)>,
     /// By place: its value, negated; infinity where it is not alone, or over.
     alone: Minima,
+    /// How many of the stays are not over.
+    live: usize,
 }
 
 impl Group {
     fn new(key: Key) -> Self {
-        Self { key, stays: Vec::new(), alone: Minima::new(ROOM) }
+        Self { key, stays: Vec::new(), alone: Minima::new(ROOM), live: 0 }
     }
 }
 
@@ -46,9 +56,10 @@ const ROOM: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Partners {
     groups: Vec<Group>,
+    /// Groups in which somebody runs, by what they have in common.
     by_key: BTreeMap<Key, u32>,
-    /// Groups by pool and GPUs.
-    by_size: BTreeMap<(u32, u32), Vec<u32>>,
+    /// Places of `groups` in which nobody does.
+    free: Vec<u32>,
     /// By slot: its group, the order of its stay and its value; no group for one that nobody joins.
     held: Vec<Option<(u32, u32, f64)>>,
     /// By slot: the only other job on its GPUs.
@@ -66,6 +77,7 @@ impl Partners {
             let memory = if own.memory.is_nan() { f64::NAN } else { own.memory };
             let key = (pool, own.gpus, own.score, memory.to_bits());
             let group = self.group(key);
+            self.groups[group as usize].live += 1;
             self.insert(group, order, slot);
             (group, order, own.value)
         });
@@ -82,9 +94,15 @@ impl Partners {
         self.show(slot, false);
         let found = self.held.get_mut(slot.index()).and_then(Option::take);
         if let Some((group, order, _)) = found {
-            let group = &mut self.groups[group as usize];
-            let at = group.stays.partition_point(|stay| stay.0 < order);
-            group.stays[at].1 = Slot::NONE;
+            let own = &mut self.groups[group as usize];
+            let at = own.stays.partition_point(|stay| stay.0 < order);
+            own.stays[at].1 = Slot::NONE;
+            own.live -= 1;
+            if own.live == 0 {
+                own.stays.clear();
+                self.by_key.remove(&own.key);
+                self.free.push(group);
+            }
         }
         let other = self.beside.get_mut(slot.index()).and_then(Option::take)?;
         self.beside[other.index()] = None;
@@ -108,15 +126,15 @@ impl Partners {
     ) -> Option<(u32, Slot)> {
         let mut best: Option<(u32, Slot)> = None;
         for (pool, room) in pools {
-            for &group in self.by_size.get(&(pool, job.gpus)).map_or(&[][..], |groups| groups) {
+            let least = (pool, job.gpus, 0, 0);
+            for (_, &group) in self.by_key.range(least..=(pool, job.gpus, MOST_OF_SCORES - job.score, u64::MAX)) {
                 let group = &self.groups[group as usize];
-                let (.., score, memory) = group.key;
-                if score + job.score > 2 || f64::from_bits(memory) + job.memory >= room {
+                if f64::from_bits(group.key.3) + job.memory >= room {
                     continue;
                 }
                 let from = after.map_or(0, |after| group.stays.partition_point(|stay| stay.0 <= after));
                 // Values are negated.
-                let place = group.alone.next(from, group.stays.len(), |value| job.value <= -2.0 * value);
+                let place = group.alone.next(from, group.stays.len(), |value| is_enough(-value, job.value));
                 let found = place.map(|place| group.stays[place]);
                 best = best.into_iter().chain(found).min();
             }
@@ -125,13 +143,17 @@ impl Partners {
     }
 
     fn group(&mut self, key: Key) -> u32 {
-        let new = self.groups.len() as u32;
-        let group = *self.by_key.entry(key).or_insert(new);
-        if group == new {
-            self.groups.push(Group::new(key));
-            self.by_size.entry((key.0, key.1)).or_default().push(new);
-        }
-        group
+        let Self { groups, free, .. } = self;
+        *self.by_key.entry(key).or_insert_with(|| match free.pop() {
+            Some(group) => {
+                groups[group as usize].key = key;
+                group
+            }
+            None => {
+                groups.push(Group::new(key));
+                groups.len() as u32 - 1
+            }
+        })
     }
 
     /// Adds a place for a stay; mostly the last.

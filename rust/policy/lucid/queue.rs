@@ -4,7 +4,7 @@
 //! does, until another job runs alone or a job of less value comes. For example, of 1,000 waiting jobs of 4 GPUs and one
 //! score a pass looks at one.
 
-use super::partners::Suits;
+use super::partners::{Suits, is_enough};
 use crate::ds::{ordered, unordered};
 use crate::ids::Job;
 use crate::trace::Jobs;
@@ -32,8 +32,8 @@ pub(super) struct Queue {
     value: Vec<f64>,
     by_class: Vec<BTreeSet<Turn>>,
     by_demand: Vec<BTreeSet<Turn>>,
-    /// Classes that may join others, by their GPUs.
-    by_gpus: BTreeMap<u32, Vec<u32>>,
+    /// GPUs and number of the classes that may join others and have jobs.
+    joining: BTreeSet<(u32, u32)>,
     /// Whether the first of a class may find a partner, and the classes of which that is so.
     is_open: Vec<bool>,
     open: Vec<u32>,
@@ -44,7 +44,7 @@ impl Queue {
     pub(super) fn new(jobs: &Jobs<'_>) -> Self {
         let mut demands = BTreeMap::new();
         let mut numbers = BTreeMap::new();
-        let (mut classes, mut class_of, mut by_gpus) = (Vec::new(), Vec::new(), BTreeMap::<u32, Vec<u32>>::new());
+        let (mut classes, mut class_of) = (Vec::new(), Vec::new());
         for row in 0..jobs.len() {
             let demand = jobs.demand(Job::at(row));
             let next = demands.len() as u32;
@@ -55,9 +55,6 @@ impl Queue {
             let class = *numbers.entry((jobs.tier(row), demand, score, memory.to_bits(), joins)).or_insert_with(|| {
                 let class = classes.len() as u32;
                 classes.push(Class { demand: number, gpus, score, memory, joins });
-                if joins {
-                    by_gpus.entry(gpus).or_default().push(class);
-                }
                 class
             });
             class_of.push(class);
@@ -70,7 +67,7 @@ impl Queue {
             value: vec![f64::NAN; jobs.len()],
             classes,
             class_of,
-            by_gpus,
+            joining: BTreeSet::new(),
             len: 0,
         }
     }
@@ -86,7 +83,11 @@ impl Queue {
 
     pub(super) fn insert(&mut self, jobs: &Jobs<'_>, job: Job) -> Turn {
         let (turn, class) = (self.turn(jobs, job), self.class_of[job.index()]);
+        let Class { gpus, joins, .. } = self.classes[class as usize];
         let own = &mut self.by_class[class as usize];
+        if own.is_empty() && joins {
+            self.joining.insert((gpus, class));
+        }
         own.insert(turn);
         if own.first() == Some(&turn) {
             self.open_class(class);
@@ -99,6 +100,9 @@ impl Queue {
     pub(super) fn remove(&mut self, jobs: &Jobs<'_>, job: Job) {
         let (turn, class) = (self.turn(jobs, job), self.class_of[job.index()] as usize);
         self.by_class[class].remove(&turn);
+        if self.by_class[class].is_empty() {
+            self.joining.remove(&(self.classes[class].gpus, class as u32));
+        }
         self.by_demand[self.classes[class].demand as usize].remove(&turn);
         self.len -= 1;
     }
@@ -146,9 +150,10 @@ impl Queue {
     /// first turn of each after `after`, if that may join it.
     pub(super) fn open_for(&mut self, gpus: u32, value: f64, after: Option<Turn>) -> Vec<(Turn, u32)> {
         let mut turns = Vec::new();
-        for class in self.by_gpus.get(&gpus).cloned().unwrap_or_default() {
+        let classes: Vec<u32> = self.joining.range((gpus, 0)..=(gpus, u32::MAX)).map(|&(_, class)| class).collect();
+        for class in classes {
             let own = &self.by_class[class as usize];
-            let suits = |turn: &&Turn| unordered(turn.1) <= 2.0 * value;
+            let suits = |turn: &&Turn| is_enough(value, unordered(turn.1));
             if own.first().filter(suits).is_none() {
                 continue;
             }
