@@ -288,7 +288,6 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
-        let guest = self.guest_time(slot);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
@@ -314,8 +313,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             // coarse, a stay may have ended at the instant of its start, for example at a rung.
             let again = self.progress.as_ref().is_some_and(|progress| progress.ended[j] == self.now);
             let pauses = stay.from > stay.start || saving > 0.0;
-            let alone = guest == 0.0;
-            let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again && alone;
+            let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again;
             if self.outside || self.seats.is_some() || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.wait_causes[j];
                 if self.progress.is_some() {
@@ -332,7 +330,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
                     from: stay.from,
                     end: self.now,
                     saving,
-                    guest,
+                    guest: if self.seats.is_some() { stay.guest_time(self.now) } else { 0.0 },
                     kept,
                     lost: 0.0,
                     lost_time: 0.0,
@@ -417,15 +415,14 @@ impl<'a, S: Speed> ClusterState<'a, S> {
     pub(super) fn settle(&mut self) {
         self.settle_shares();
         if self.seats.is_some() {
-            let met = self.meet_seats();
-            self.settle_links();
-            return self.settle_seats(&met);
+            return self.settle_with_seats();
         }
         self.settle_links();
     }
 
-    /// Does the same for the spanning stays alone.
-    fn settle_links(&mut self) {
+    /// Does the same for the spanning stays alone. Its usual return costs less than a call.
+    #[inline(always)]
+    pub(super) fn settle_links(&mut self) {
         if self.link_contention.is_settled() {
             return;
         }

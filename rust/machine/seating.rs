@@ -180,13 +180,6 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Returns the time in which a stay up to now was a guest, from its beginning on (machine time).
-    #[inline]
-    pub(super) fn guest_time(&self, slot: Slot) -> f64 {
-        let stay = &self.stays[slot.index()];
-        if self.seats.is_some() { stay.hosts_from.min(self.now) - stay.start } else { 0.0 }
-    }
-
     /// Returns how fast a job runs beside another that holds, or would hold, such GPUs: the rate of the pair, or its
     /// fraction. `later`: whether it started after the other.
     pub(crate) fn measured_beside(
@@ -218,9 +211,21 @@ impl<S: Speed> ClusterState<'_, S> {
         [of(job, other, true), of(other, job, false)]
     }
 
-    /// Updates the slow-down of the stays whose seats have other members, which `settle` then applies. Returns them.
+    /// Does all that `settle` does, in a run with seats.
     #[inline(never)]
-    pub(super) fn meet_seats(&mut self) -> Vec<Slot> {
+    pub(super) fn settle_with_seats(&mut self) {
+        let met = self.meet_seats();
+        self.settle_links();
+        for slot in met {
+            let stay = &mut self.stays[slot.index()];
+            if stay.set_pace(&self.speed, self.now, self.clock) {
+                self.set_end(slot);
+            }
+        }
+    }
+
+    /// Updates the slow-down of the stays whose seats have other members, which `settle` then applies. Returns them.
+    fn meet_seats(&mut self) -> Vec<Slot> {
         let mut met = Vec::new();
         let Some(seats) = &mut self.seats else { return met };
         seats.drain_changed(&mut met);
@@ -246,16 +251,5 @@ impl<S: Speed> ClusterState<'_, S> {
             stay.slowed = slowed;
         }
         met
-    }
-
-    /// Updates pace and end of those stays.
-    #[inline(never)]
-    pub(super) fn settle_seats(&mut self, met: &[Slot]) {
-        for &slot in met {
-            let stay = &mut self.stays[slot.index()];
-            if stay.set_pace(&self.speed, self.now, self.clock) {
-                self.set_end(slot);
-            }
-        }
     }
 }

@@ -138,6 +138,12 @@ impl<P> Stay<P> {
         }
     }
 
+    /// Returns the time in which it was a guest up to now, from its beginning on (machine time).
+    #[inline]
+    pub(super) fn guest_time(&self, now: f64) -> f64 {
+        self.hosts_from.min(now) - self.start
+    }
+
     /// Returns the GPUs held.
     #[inline]
     pub(crate) fn gpus(&self) -> u32 {

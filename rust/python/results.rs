@@ -127,15 +127,15 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     }
     table.column("wait_gpus", std::mem::take(&mut outcome.wait_gpus))?;
     table.column("wait_fragmented", std::mem::take(&mut outcome.wait_fragmented))?;
-    if !outcome.seated.is_empty() {
-        table.column("seated", std::mem::take(&mut outcome.seated))?;
-    }
     if !outcome.on_types.is_empty() {
         table.column("on_types", std::mem::take(&mut outcome.on_types))?;
     }
     let Some(sums) = outcome.sums.take() else { return Ok(table.0) };
     table.column("refused", std::mem::take(&mut outcome.refused))?;
     table.column("ended", std::mem::take(&mut outcome.ended))?;
+    if outcome.knows.seats {
+        table.column("seated", std::mem::take(&mut outcome.seated))?;
+    }
     let n = sums.len();
     let count = |name, of: &[&str]| OfSums { name, values: Values::Counts(Ends::of(of), Vec::with_capacity(n)) };
     let sum = |name, of| OfSums { name, values: Values::Sums(of, Vec::with_capacity(n)) };

@@ -226,7 +226,7 @@ def test_bad_pairs_are_told_in_a_line(tables: pl.DataFrame, says: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"colocation_score": [0, 3]}, "row 2, column colocation_score: 3: expected 0, 1 or 2"),
+        ({"colocation_score": [0, 3]}, "row 2, column colocation_score: 3: expected 0, 1 or 2; make it null"),
         (
             {"gpu_memory_mib": [-1.0, 0.0]},
             "row 1, column gpu_memory_mib: -1: expected a finite number of MiB >= 0",
@@ -241,6 +241,16 @@ def test_bad_columns_are_told_in_a_line(columns: dict[str, Any], says: str) -> N
     with pytest.raises(InputError) as told:
         ringbco.replay(two(**columns), "1x4", policy="lucid", model="fixed")
     assert says in str(told.value)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "srtf"])
+def test_a_policy_that_pairs_nobody_runs_as_without_seats(policy: str) -> None:
+    with_, without = (
+        ringbco.replay(two(), "1x4", policy=policy, model="fixed", jobs_per_gpu=most) for most in (2, 1)
+    )
+    assert with_.jobs.equals(without.jobs)
+    assert with_.allocations is not None
+    assert with_.allocations["seat"].n_unique() == with_.allocations.height
 
 
 def test_what_nobody_reads_is_refused() -> None:

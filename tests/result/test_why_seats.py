@@ -22,14 +22,18 @@ PAIR = {"model": "lm", "gpu_type": "V100", "gpus": 0, "servers": 0, "rate": 0.8}
 PAIRS = pl.DataFrame([{**PAIR, "partner": "resnet", "partner_rate": 1.25}])
 
 
-def run(rows: list[tuple[Any, ...]], **options: Any) -> tuple[ringbco.Outcome, pl.DataFrame]:
+def run(
+    rows: list[tuple[Any, ...]], cluster: str = CLUSTER, user: list[str] | None = None, **options: Any
+) -> tuple[ringbco.Outcome, pl.DataFrame]:
     """rows: submit_time, num_gpus, duration, model, memory, estimated duration, score of each job."""
     columns = ("submit_time", "num_gpus", "duration", "model", "gpu_memory_mib", "estimated_duration")
     values = dict(zip((*columns, "colocation_score"), zip(*rows, strict=True), strict=True))
     jobs = table(job_id=[f"j{row}" for row in range(len(rows))], **{k: list(v) for k, v in values.items()})
     jobs = jobs.with_columns(pl.col("colocation_score").cast(pl.UInt32))
+    if user is not None:
+        jobs = jobs.with_columns(user=pl.Series(user))
     given = {"policy": "lucid", "model": "fixed", "tables": PAIRS, **options}
-    return ringbco.replay(jobs, cluster_of(CLUSTER), **given), jobs
+    return ringbco.replay(jobs, cluster_of(cluster), **given), jobs
 
 
 def test_partners_are_named_with_what_they_cost_or_gave() -> None:
@@ -71,7 +75,12 @@ HOST = (0.0, 4, 100.0, "lm", 20000.0, 100.0, 1)
             "a score that sums to more than two with its own",
         ),
         (HOST, (1.0, 4, 5.0, "lm", 1.0, 201.0, 0), "value", "1 had less than half of its estimated duration"),
-        ((*HOST[:3], "new", *HOST[4:6], None), (1.0, 4, 5.0, "lm", 1.0, 5.0, 1), "score", "sums to more than two"),
+        (
+            (*HOST[:3], "new", *HOST[4:6], None),
+            (1.0, 4, 5.0, "lm", 1.0, 5.0, 1),
+            "score",
+            "sums to more than two",
+        ),
     ],
 )
 def test_what_a_partner_lacks(host: tuple[Any, ...], guest: tuple[Any, ...], lacks: str, says: str) -> None:
@@ -79,6 +88,23 @@ def test_what_a_partner_lacks(host: tuple[Any, ...], guest: tuple[Any, ...], lac
     facts = facts_of(outcome.why("j1", jobs), "partners")
     assert facts[0].figures == {"alone": 1, lacks: 1}
     assert says in facts[0].sentence
+
+
+def test_a_quota_keeps_a_job_from_its_partner() -> None:
+    rows = [(0.0, 4, 100.0, "lm", 1.0, 100.0, 0), (1.0, 4, 5.0, "lm", 1.0, 5.0, 0)]
+    outcome, jobs = run(
+        rows, quota=pl.DataFrame({"user": ["a"], "gpus": [4], "borrow": [False]}), user=["a", "a"]
+    )
+    facts = facts_of(outcome.why("j1", jobs), "partners")
+    assert facts[0].figures == {"alone": 1, "nothing": 1}
+    assert "1 suited it, but a quota held it back" in facts[0].sentence
+
+
+def test_jobs_of_more_gpus_than_a_server_take_no_partner() -> None:
+    rows = [(0.0, 8, 100.0, "lm", 1.0, 100.0, 0), (1.0, 8, 5.0, "lm", 1.0, 5.0, 0)]
+    outcome, jobs = run(rows, cluster=CLUSTER.replace("count = 1", "count = 2"))
+    (fact, _) = facts_of(outcome.why("j1", jobs), "partners")
+    assert fact.sentence == "Jobs of more than 4 GPUs take no partner."
 
 
 def test_who_had_no_partner_to_find() -> None:

@@ -440,8 +440,14 @@ def _breaks_rule(series: pl.Series, column: Column) -> pl.Series:
 
 
 def _explain(value: object, column: Column) -> str:
-    """The rule, with the bound that a too large value broke."""
-    if column.high is not None and isinstance(value, (int, float)) and column.high < value < math.inf:
+    """The rule, with the bound that a too large value broke, unless the rule names it."""
+    named = str(column.high) in column.rule.split()
+    if (
+        column.high is not None
+        and not named
+        and isinstance(value, (int, float))
+        and column.high < value < math.inf
+    ):
         return f"{column.rule} and <= {column.high}"
     return column.rule
 
