@@ -166,7 +166,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let interferes = jobs.shares.is_some() && (options.interference > 0.0 || speed.knows_partners());
         let preemptible = makes_room.then(|| Box::new(Preemptible::new(&cluster, by_jobs)));
         let mut state = Self {
-            delays: Delays::new(&jobs, cluster.len()),
+            delays: Delays::new(&jobs, &cluster, &placer),
             cluster,
             placer,
             arrivals: setting.arrivals,

@@ -5,6 +5,7 @@
 //! depend on when `look` is called. For example, with 2 idle GPUs on each of two servers of 4, a gang of 5 finds too
 //! few. For `consolidate` a gang of 3 finds them fragmented.
 
+use crate::cluster::Cluster;
 use crate::placement::{Gang, Placer, Pools};
 use crate::trace::{Demand, Form, Jobs};
 
@@ -26,12 +27,21 @@ pub(crate) struct Delays {
     looked: f64,
     changed: bool,
     now: f64,
-    /// The gang sizes and forms of the trace, ascending; per pool the wait cause of each, and the pool's change count at the
-    /// time.
+    /// The gang sizes and forms of the trace, ascending.
     sizes: Vec<(u32, Form)>,
-    pools: Vec<(Vec<WaitCause>, Option<u64>)>,
+    pools: Vec<InPool>,
     /// Whether any job waited at the latest look.
     waiting: bool,
+}
+
+/// Why each gang size cannot be placed in a pool.
+#[derive(Clone, Debug)]
+struct InPool {
+    wait_causes: Vec<WaitCause>,
+    /// The pool's change count at the time.
+    as_of: Option<u64>,
+    /// How many of the first sizes can be placed up to the placement's reach, and none of them above it.
+    within_reach: usize,
 }
 
 /// Why a demand cannot be placed, least first.
@@ -43,11 +53,19 @@ pub(super) enum WaitCause {
 }
 
 impl Delays {
-    pub(crate) fn new(jobs: &Jobs<'_>, pools: usize) -> Self {
+    pub(crate) fn new(jobs: &Jobs<'_>, pools: &Pools, placer: &Placer) -> Self {
         let demands = jobs.demands();
         let size = |&demand: &Demand| (demand.units(), jobs.form_of(demand));
         let mut sizes: Vec<(u32, Form)> = demands.iter().map(size).collect();
         sizes.dedup();
+        let in_pool = |pool: &Cluster| {
+            let has_reach = |&&(num_gpus, form): &&(u32, Form)| placer.has_reach(pool, Gang { num_gpus, form });
+            InPool {
+                wait_causes: vec![WaitCause::None; sizes.len()],
+                as_of: None,
+                within_reach: if jobs.shares.is_some() { 0 } else { sizes.iter().take_while(has_reach).count() },
+            }
+        };
         Self {
             spent: vec![(0.0, 0.0); demands.len()],
             state: vec![WaitCause::None; demands.len()],
@@ -56,7 +74,7 @@ impl Delays {
             looked: 0.0,
             changed: false,
             now: 0.0,
-            pools: vec![(vec![WaitCause::None; sizes.len()], None); pools],
+            pools: (0..pools.len()).map(|pool| in_pool(pools.pool(pool))).collect(),
             demands,
             sizes,
             waiting: false,
@@ -97,7 +115,7 @@ impl Delays {
             return;
         } else {
             self.found.fill(WaitCause::None);
-            self.pools.iter_mut().for_each(|pool| pool.1 = None);
+            self.pools.iter_mut().for_each(|pool| pool.as_of = None);
         }
         self.looked = self.now;
         self.changed = self.found != self.state;
@@ -106,14 +124,20 @@ impl Delays {
     /// Finds the wait cause of each demand. Returns false if no pool changed.
     fn find(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer) -> bool {
         let mut changed = false;
-        for (pool, (wait_causes, as_of)) in pools.iter_mut().zip(&mut self.pools) {
+        for (pool, InPool { wait_causes, as_of, within_reach }) in pools.iter_mut().zip(&mut self.pools) {
             if as_of.replace(pool.changes) == Some(pool.changes) {
                 continue;
             }
             changed = true;
             let enough = self.sizes.partition_point(|&(units, _)| u64::from(units) <= pool.idle_units());
             let shared = pool.shares().is_some();
-            for (wait_cause, &(units, form)) in wait_causes[..enough].iter_mut().zip(&self.sizes) {
+            let within_reach = enough.min(*within_reach);
+            let reach = placer.reach(pool);
+            for (wait_cause, size) in wait_causes[..within_reach].iter_mut().zip(&self.sizes) {
+                *wait_cause = if u64::from(size.0) <= reach { WaitCause::None } else { WaitCause::Fragmented };
+            }
+            let beyond = wait_causes[within_reach..enough].iter_mut().zip(&self.sizes[within_reach..]);
+            for (wait_cause, &(units, form)) in beyond {
                 let fits = if shared {
                     placer.can_place_units(pool, units, form)
                 } else {
@@ -127,7 +151,7 @@ impl Delays {
             return false;
         }
         if jobs.types.is_none() {
-            self.found.copy_from_slice(&self.pools[0].0);
+            self.found.copy_from_slice(&self.pools[0].wait_causes);
             return true;
         }
         let mut at = 0;
@@ -136,7 +160,7 @@ impl Delays {
                 at += 1;
             }
             // The least of its types: fragmented on one says more than too few on another.
-            let met = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].0[at]);
+            let met = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].wait_causes[at]);
             *found = met.min().unwrap_or(WaitCause::TooFew);
         }
         true
@@ -175,7 +199,7 @@ mod tests {
         let mut pools = Pools::new(&[4, 4], None, placer.needs());
         let table = OwnedJobs { submit: vec![0.0; 5], num_gpus: vec![1, 2, 3, 6, 8], ..OwnedJobs::default() };
         let jobs = table.view();
-        let mut delays = Delays::new(&jobs, 1);
+        let mut delays = Delays::new(&jobs, &pools, &placer);
         let spent = |delays: &Delays, size: u32| {
             delays.spent(jobs.demand(Job::at(table.num_gpus.iter().position(|&s| s == size).unwrap())))
         };

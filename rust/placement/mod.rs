@@ -225,11 +225,14 @@ impl Placer {
     }
 
     /// Returns whether a gang could be placed on those idle GPUs of a type, with U as it is now.
+    #[inline]
     pub(crate) fn fits(&self, pools: &mut Pools, probes: &Probes, gpu_type: GpuType, gang: Gang) -> bool {
-        let (cluster, probe) = (pools.of_mut(gpu_type), probes.of(gpu_type));
-        if probe.total < u64::from(gang.num_gpus) {
-            return false;
-        }
+        let probe = probes.of(gpu_type);
+        probe.total >= u64::from(gang.num_gpus) && self.fits_among(pools.of_mut(gpu_type), probe, gang)
+    }
+
+    /// Returns whether a gang could be placed on idle GPUs that are enough for it.
+    fn fits_among(&self, cluster: &mut Cluster, probe: &Probe, gang: Gang) -> bool {
         if self.packs() {
             return consolidate::fits(cluster, probe, gang);
         }
@@ -251,6 +254,24 @@ impl Placer {
                 u64::from(gang.num_gpus) <= cluster.total_idle && self.can_place(cluster, gang)
             }
         }
+    }
+
+    /// Returns whether such a gang can be placed exactly if it is within [`Self::reach`], at any time.
+    pub(crate) fn has_reach(&self, cluster: &Cluster, gang: Gang) -> bool {
+        match (self.of(gang.num_gpus), self.variant) {
+            _ if self.packs() => gang.num_gpus <= cluster.largest,
+            (Placement::Lbsgf, Variant::Literal) => false,
+            _ => gang.form.pod == 1 && !self.binds(gang.form),
+        }
+    }
+
+    /// Returns the GPUs of the largest gang that it can place now, among those that [`Self::has_reach`] names: all idle
+    /// ones, or those of one server.
+    pub(crate) fn reach(&self, cluster: &Cluster) -> u64 {
+        if !self.packs() {
+            return cluster.total_idle;
+        }
+        cluster.by_idle().and_then(|index| index.most_below(cluster.largest + 1)).map_or(0, u64::from)
     }
 
     /// Whether a gang for which there are enough idle GPUs could be placed on them now.
@@ -319,5 +340,50 @@ impl Shape {
     /// Returns the GPUs of all pods of a size that the servers hold.
     pub(crate) fn in_pods(&self, pod: u32) -> u64 {
         self.sizes.iter().map(|&(size, servers)| u64::from(size - size % pod) * u64::from(servers)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Job;
+
+    #[test]
+    fn the_reach_says_what_can_be_placed() {
+        let placements = [
+            Placement::FirstFit,
+            Placement::Consolidate,
+            Placement::BestFit,
+            Placement::WorstFit,
+            Placement::Emptiest,
+            Placement::Compact,
+            Placement::Binpack,
+            Placement::Fgd,
+            Placement::SjfBco,
+        ];
+        let variants = [Variant::Practical, Variant::Literal];
+        let mut known = 0;
+        for (placement, variant) in placements.into_iter().flat_map(|placement| variants.map(|v| (placement, v))) {
+            let mut placer = Placer::new(&Options { placement, variant, kappa: 2, ..Options::default() });
+            let mut pools = Pools::new(&[2, 4, 3, 4], None, placer.needs());
+            let mut grant = Grant::default();
+            for job in 0..8 {
+                let pool = pools.of_mut(GpuType::NONE);
+                for num_gpus in 1..=u32::try_from(pool.total_idle).unwrap() {
+                    for form in [1, 2].map(Form::of_pods).into_iter().filter(|form| num_gpus % form.pod == 0) {
+                        let gang = Gang { num_gpus, form };
+                        if placer.has_reach(pool, gang) {
+                            known += 1;
+                            let within = u64::from(num_gpus) <= placer.reach(pool);
+                            assert_eq!(placer.can_place(pool, gang), within, "{placement:?} {gang:?}");
+                        }
+                    }
+                }
+                let (job, num_gpus) = (Job::new(job), 1 + job % 2);
+                let claim = Claim { job, num_gpus, time: 1.0, share: 0, form: Form::default() };
+                pools.place_by(&mut placer, GpuType::NONE, &claim, &mut grant);
+            }
+        }
+        assert!(known > 400, "{known}");
     }
 }

@@ -167,8 +167,9 @@ impl Reservations {
         for &(server, _) in parts {
             let (pool, own) = state.cluster.place(server);
             let Some(times) = &state.cluster.pool(pool).gpu_times else { continue };
-            for own in times.on(own).filter(|&gpu| times.owners()[gpu] == job) {
-                let gpu = self.first[pool] + own;
+            let gpus = times.on(own);
+            let first = self.first[pool] + gpus.start;
+            for (gpu, _) in (first..).zip(&times.owners()[gpus]).filter(|&(_, &owner)| owner == job) {
                 self.free_from[gpu] = end;
                 self.leaving.insert(at, (end, gpu as u32));
                 at += 1;
@@ -217,8 +218,9 @@ impl Reservations {
         kept.fill(0);
         let begun = by_from.partition_point(|&number| bookings[number as usize].begins(instant, estimate));
         let over = by_to.partition_point(|&number| bookings[number as usize].to <= instant);
-        for booking in by_from[..begun].iter().map(|&number| &bookings[number as usize]) {
-            for &gpu in booking.gpus.iter().filter(|_| booking.to > instant) {
+        let begun_ones = by_from[..begun].iter().map(|&number| &bookings[number as usize]);
+        for booking in begun_ones.filter(|booking| booking.to > instant) {
+            for &gpu in &booking.gpus {
                 kept[gpu as usize] += 1;
                 if kept[gpu as usize] == 1 && free_from[gpu as usize] <= instant {
                     probe.take_one(place[gpu as usize]);
