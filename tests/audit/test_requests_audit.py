@@ -70,6 +70,15 @@ def test_the_result_is_worth_it(folder: Path) -> None:
     assert [row["begun_anew"] for row in outcome.summary["services"]] == [0, 7, 0]
 
 
+def test_replicas_that_are_all_gone_are_missed(folder: Path) -> None:
+    def clear(outcome: Outcome) -> None:
+        assert outcome.replicas is not None
+        outcome.replicas = outcome.replicas.clear()
+
+    found = said(report_on(folder, clear))
+    assert {"requests", "latency"} <= found.keys()
+
+
 # Rows of requests
 
 

@@ -244,11 +244,12 @@ def _rows(facts: Facts, answering: Answering, place: int) -> Rows:
     on[there] = row[by[there]]
 
     def of(name: str) -> Floats:
-        column: Floats = replicas[name].cast(pl.Float64).fill_null(np.nan).to_numpy()[on]
-        return column
+        column = replicas[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        met: Floats = np.append(column, np.nan)[on]  # NaN of replicas without a row
+        return met
 
     finish = answers.finish[at]
-    server = np.minimum(replicas["server"].to_numpy()[on], answering.quickness.size - 1)
+    server = np.minimum(np.append(replicas["server"].to_numpy(), 0)[on], answering.quickness.size - 1)
     return Rows(
         *(at, on, asked.arrival[at], asked.taken[at], asked.given[at], asked.cached[at]),
         *(answers.start[at], answers.first_token[at], finish),

@@ -189,7 +189,7 @@ def _faults(check: Check, facts: Facts, found: Served, service: int) -> Iterator
     if facts.outages is not None:
         failed[mine] = np.isin(found.server[mine] + 1j * found.end[mine], facts.outages.keys)
     if found.longest is not None:
-        last = max(last, float(found.end.max()))
+        last = float(found.end.max(initial=last))
         failed &= np.isnan(found.drains)
     starts: dict[float, list[int]] = {}
     ends: dict[float, list[int]] = {}
