@@ -46,7 +46,7 @@ def alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
-    return one == other
+    return one == other or (one != one and other != other)  # nothing is known of either
 
 
 def drawn(seed: int) -> tuple[Case, Simulation, Simulation, slice] | None:

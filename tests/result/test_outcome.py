@@ -42,6 +42,7 @@ from ringbco.result.schema import (
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
+    SEATS_SCHEMA,
     SHARES_SCHEMA,
     TIERS_SCHEMA,
     TIMELINE_SCHEMA,
@@ -405,7 +406,7 @@ def test_every_file_and_column_is_documented() -> None:
             | TIERS_SCHEMA
             | TYPES_SCHEMA
             | SHARES_SCHEMA,
-            "allocations": GPUS_SCHEMA,
+            "allocations": GPUS_SCHEMA | SEATS_SCHEMA,
             "timeline": POWER_SCHEMA,
         }.get(table, {})
         extra = [*more, ", ".join(CARRIED_SCHEMA), *CHAINS_SCHEMA] if table == "jobs" else list(more)

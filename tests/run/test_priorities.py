@@ -55,7 +55,7 @@ LEVELS = "an integer from -2147483648 to 2147483647"
     [
         ("priority", "1.5", f"{LEVELS}; leave it empty for priority 0"),
         ("priority", "high", f"{LEVELS}; leave it empty for priority 0"),
-        ("priority", "2147483648", f"{LEVELS} and <= 2147483647; leave it empty for priority 0"),
+        ("priority", "2147483648", f"{LEVELS}; leave it empty for priority 0"),
         ("priority", "-2147483649", f"{LEVELS}; leave it empty for priority 0"),
         ("priority", "nan", f"{LEVELS}; leave it empty for priority 0"),
         ("preemptible", "yes", "true or false; leave it empty for true"),

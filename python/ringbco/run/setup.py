@@ -178,7 +178,7 @@ class Setup:
         if workload.columns["types"] is None:
             servers = {**servers, "server_types": None}
         jobs: _core._Jobs = {**self.jobs, **workload.columns}
-        jobs["pairing"] = rows_of(self.jobs.get("pairing"), rows, self.table.num_jobs)
+        jobs["pairing"] = rows_of(self.jobs.get("pairing"), rows, self.jobs["num_gpus"].size)
         return replace(self, started=time.perf_counter(), workload=workload, jobs=jobs, servers=servers)
 
     def described(self) -> dict[str, Any]:
