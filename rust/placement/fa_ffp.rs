@@ -11,6 +11,7 @@ use crate::cluster::{Claim, Cluster, Grant, IdleIndex};
 
 /// Chooses the opened server with the fewest idle GPUs that holds the gang, or else such an unopened server. If there
 /// is neither, spreads the gang over opened, then unopened servers, most idle GPUs first.
+#[inline(always)]
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let tightest = |index: Option<&IdleIndex>| index.and_then(|i| i.tightest(claim.num_gpus));
     if let Some(server) = tightest(cluster.opened()).or_else(|| tightest(cluster.unopened())) {

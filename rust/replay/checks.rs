@@ -247,6 +247,7 @@ pub(super) fn keep(
     }
     let on_types = log_types(extras, spec);
     let mut trials = jobs.types.map(|types| Trials::new(jobs, types, spec, options, &placer));
+    let by_ring = options.rar() && trials.is_none();
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
@@ -269,7 +270,7 @@ pub(super) fn keep(
             Some(error) if options.oversize == Oversize::Error => return Err(error),
             Some(_) => kept[row] = false,
             None => {
-                if options.rar() && trials.is_none() {
+                if by_ring {
                     check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), &part.network, options)?;
                 }
                 part.rows.push(row as u32);
