@@ -172,6 +172,37 @@ def test_the_example_of_the_page() -> None:
     assert apart.jobs["start_time"].to_list() == [0.0, 100.0]
 
 
+def test_a_gpu_counts_once_and_each_job_for_itself() -> None:
+    cluster = cluster_of(
+        """
+        [gpu_types.V100]
+        speed = 1.0
+        idle_watts = 50
+        busy_watts = 300
+        price_per_hour = 2.0
+        [[servers]]
+        gpus = 4
+        gpu_type = "V100"
+        """
+    )
+    outcome = ringbco.replay(two(), cluster, policy="lucid", model="fixed", tables=pair())
+    assert outcome.jobs["finish_time"].to_list() == [108.0, 50.0]
+    # 4 GPUs were busy for 108 s.
+    assert outcome.summary["energy_kwh"] == pytest.approx(4 * 300 * 108 / 3.6e6)
+    assert outcome.summary["cost"] == pytest.approx(4 * 2.0 * 108 / 3600)
+    assert set(outcome.timeline["busy_gpus"]) == {4, 0}
+    # Each held 4 of them.
+    assert outcome.jobs["held_time"].to_list() == [108.0, 40.0]
+
+
+@pytest.mark.parametrize(("gpus", "begins"), [(8, 10.0), (7, 100.0)])
+def test_quotas_count_the_gpus_of_each_job(gpus: int, begins: float) -> None:
+    quota = pl.DataFrame({"user": ["u"], "gpus": [gpus], "borrow": [False]})
+    jobs = two(user=["u", "u"])
+    outcome = ringbco.replay(jobs, "1x4", policy="lucid", model="fixed", tables=pair(), quota=quota)
+    assert outcome.jobs["start_time"].to_list() == [0.0, begins]
+
+
 @pytest.mark.parametrize(
     ("columns", "joins"),
     [
