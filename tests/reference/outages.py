@@ -227,6 +227,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 run = self.running[-1]
                 self.saved[row] = run.begin, run.left
                 self.past[row] = []
+            elif facts.cost and self.slotted:
+                self.write()  # a trial that goes on at once from a rung saves what it did up to there
 
         def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(column, column[row]) for column in (self.saved, self.past)]
