@@ -230,3 +230,15 @@ def test_eviction_takes_all_of_a_seat() -> None:
         stays_written=found.stays_written.with_columns(end),
     )
     assert any("others stay on its seat" in text for _, text in told(changed, jobs))
+
+
+def test_what_a_partner_costs_a_job_that_hardly_runs_is_lost_in_rounding() -> None:
+    jobs = JOBS.filter(pl.col("job_id").is_in(["d", "e"])).with_columns(
+        submit_time=pl.lit(0.0), time_limit=pl.Series([None, 1e-9], dtype=pl.Float64)
+    )
+    cluster = cluster_of(CLUSTER.replace("count = 3", "count = 1"))
+    found = ringbco.replay(jobs, cluster, **OPTIONS, enforce_limits=True)
+    assert found.allocations is not None
+    assert found.allocations["seat"].to_list() == [0, 0]
+    assert found.jobs["run_contention"][1] == 0
+    assert told(found, jobs) == []

@@ -309,7 +309,7 @@ class Differences:
         if column in (*WAITS, *RUNS, "run_cut"):
             near = SINGLE * np.abs(want) + 1e-6 * self._floats("jobs", "jct") + 8.0 * near
             if column not in WAITS:  # what is left of the whole run, of which most may be cut
-                near = near + 8.0 * np.spacing(self._floats("jobs", "ideal_run_time"))
+                near = near + RELATIVE * np.abs(self._floats("jobs", "ideal_run_time"))
         elif column.endswith("gpu_time"):
             near = near * int(self.inputs.cluster.gpus.sum())
         return near
